@@ -160,14 +160,17 @@ export function cpuModel({ spec, accelerator }: Pick<MachineInput, 'spec' | 'acc
   return spec.architecture === 'amd64' ? 'max' : 'max,pauth-impdef=on';
 }
 
-/** Named: the memory of one QEMU is found by it in another. */
-const memoryId = 'ram';
+/** Id of the object that is the guest's memory. Named: the memory of one QEMU is found by it in another. */
+export const memoryId = 'ram';
+
+/** Types of that object: QEMU's own memory, and that of a file. */
+export const memoryBackends = { own: 'memory-backend-ram', file: 'memory-backend-file' } as const;
 
 function memoryBackend({ memoryMiB }: RunnerSpec, saved: SavedMemory | undefined): string {
   const size = `id=${memoryId},size=${memoryMiB}M`;
-  if (saved === undefined) return `memory-backend-ram,${size}`;
+  if (saved === undefined) return `${memoryBackends.own},${size}`;
   const access = saved.mode === 'write' ? 'share=on' : 'share=off,readonly=on,rom=off';
-  return `memory-backend-file,${size},mem-path=${escape(saved.path)},${access}`;
+  return `${memoryBackends.file},${size},mem-path=${escape(saved.path)},${access}`;
 }
 
 /**

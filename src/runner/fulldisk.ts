@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { queryStatus } from './bringdown.ts';
+import { setClock } from './introduction.ts';
 import type { Machine } from './machine.ts';
 import type { StatusBoard } from './status.ts';
 
@@ -54,6 +55,7 @@ export class FullDisk {
       await pause(settleMs);
       if ((await queryStatus(machine.qmp)) === 'running' && status.current.reason === 'DiskFull') {
         status.update({ powerState: 'Running', reason: undefined, message: undefined, retrying: false });
+        void setClock(machine.agent).catch(() => undefined);
       }
     }
   }

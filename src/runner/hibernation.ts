@@ -2,7 +2,7 @@ import { open, readFile, rename, rm, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { z } from 'zod';
 import { Svc3Error } from '../errors.ts';
-import { qemuArguments, type MachineInput } from './args.ts';
+import { memoryBackends, memoryId, qemuArguments, type MachineInput } from './args.ts';
 import { runState } from './bringdown.ts';
 import type { Machine } from './machine.ts';
 import { qemuVersion } from './memorycopy.ts';
@@ -73,7 +73,7 @@ export class Hibernation {
   ): Promise<void> {
     const { qmp } = machine;
     await this.clear();
-    await this.#checkRoom(machine.pid, input.spec.memoryMiB * mebibyte);
+    await this.#checkRoom(machine, input.spec.memoryMiB * mebibyte);
     const hasRun = (await runState(qmp)) === 'running';
     if (!hasRun) await qmp.execute('cont');
     const giveBack = await takeClipboard(qmp);
@@ -151,10 +151,9 @@ export class Hibernation {
     await rm(this.#file, { force: true });
   }
 
-  /** What the guest has never touched is not written: QEMU's own memory is an upper bound of what is. */
-  async #checkRoom(pid: number, memoryBytes: number): Promise<void> {
+  async #checkRoom(machine: Machine, memoryBytes: number): Promise<void> {
     const { bavail, bsize } = await statfs(this.#folders.state);
-    const needed = Math.min(memoryBytes, await residentBytes(pid)) + besideMemoryBytes;
+    const needed = Math.min(memoryBytes, await touchedBytes(machine)) + besideMemoryBytes;
     const free = bavail * bsize;
     if (free >= needed) return;
     throw new Svc3Error(
@@ -164,10 +163,23 @@ export class Hibernation {
   }
 }
 
-async function residentBytes(pid: number): Promise<number> {
+/**
+ * An upper bound of what is written of the memory. What the guest has never touched is not, and QEMU has no memory for it; but what it has not come
+ * to yet of the memory of an image is no less its own, and is in the file alone.
+ */
+async function touchedBytes({ pid, qmp }: Machine): Promise<number> {
+  const backend = await qmp.execute('qom-get', { path: `/objects/${memoryId}`, property: 'type' });
+  return backend === memoryBackends.file ? Infinity : ownBytes(pid);
+}
+
+/** Memory of a process, also what the kernel has swapped out. */
+async function ownBytes(pid: number): Promise<number> {
   const text = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
-  const kibibytes = /^VmRSS:\s*(\d+) kB$/m.exec(text)?.[1];
-  return kibibytes === undefined ? Infinity : Number(kibibytes) * 1024;
+  const [resident, swapped = 0] = ['VmRSS', 'VmSwap'].map((name) => {
+    const kibibytes = new RegExp(`^${name}:\\s*(\\d+) kB$`, 'm').exec(text)?.[1];
+    return kibibytes === undefined ? undefined : Number(kibibytes) * 1024;
+  });
+  return resident === undefined ? Infinity : resident + swapped;
 }
 
 /** What nobody can end is left to itself. */

@@ -4,6 +4,7 @@ import type { RunnerSpec } from '../api/runner.ts';
 import { messageOf } from '../errors.ts';
 import type { GuestAgent } from './agent.ts';
 import { chardevs } from './args.ts';
+import { startProgram, waitForEnd } from './guestprogram.ts';
 import type { Qmp } from './qmp.ts';
 import { renewRandomness, stir } from './reseed.ts';
 
@@ -11,7 +12,10 @@ type Agent = Pick<GuestAgent, 'execute' | 'isAnswering'>;
 type Log = Pick<Logger, 'info' | 'warn'>;
 
 /** What the owner of an image has put there to be run when a guest that waited, or was saved, is that of a VM (docs/pools.md). */
-const wokenHook = '/usr/lib/svc3/woken';
+export const wokenHook = '/usr/lib/svc3/woken';
+
+/** Until it has ended a guest from a memory does not count as running. A new RSA key takes an emulated guest a minute. Looks are few: each takes the guest's time. */
+const hookPatience = { withinMs: 120_000, everyMs: 100 } as const;
 
 /** QEMU knows a moment after a guest goes on whether a program of it has the agent's port open; in milliseconds. */
 const knownWithinMs = 3_000;
@@ -26,33 +30,48 @@ export interface Guest {
   readonly qmp: Pick<Qmp, 'execute'>;
 }
 
-/** What a guest that goes on from a memory still has in common with others: nothing, its random numbers, all. */
-export type Shared = 'nothing' | 'randomness' | 'identity';
+/** What a guest that goes on from a memory may still have in common with others: all, its random numbers, what its hook would have renewed. */
+export type Shared =
+  | { readonly what: 'identity' | 'randomness' }
+  | { readonly what: 'hook'; readonly reason: string };
+
+/** Why the hook of a guest has not done its work. */
+export interface HookFailure {
+  /** Most images have none; whatever else keeps the agent from starting it, it has changed nothing. */
+  readonly isStarted: boolean;
+  readonly reason: string;
+}
 
 /**
- * Makes a guest that goes on from the memory of its image one of its own: random numbers first, then whose it is, unless nobody's yet. A guest without an
- * agent goes on all the same.
+ * Makes a guest that goes on from the memory of its image one of its own: random numbers first, then whose it is, unless nobody's yet. Resolves when its
+ * hook has ended, or has had its time. A guest without an agent, or without a hook, goes on all the same.
+ *
+ * @returns what it may still have in common with others
  */
-export async function wake(guest: Guest, spec: RunnerSpec, log: Log): Promise<Shared> {
+export async function wake(guest: Guest, spec: RunnerSpec, log: Log): Promise<Shared[]> {
   const agent = await answering(guest, log);
-  if (agent === undefined) return 'identity';
-  let shared: Shared = 'nothing';
+  if (agent === undefined) return [{ what: 'identity' }];
+  const shared: Shared[] = [];
   try {
     await renewRandomness(agent, spec.architecture);
   } catch (error) {
     log.warn({ reason: messageOf(error) }, 'the guest may have the random numbers of others');
-    shared = 'randomness';
+    shared.push({ what: 'randomness' });
   }
-  if (spec.standby === undefined) await tell(agent, spec, log);
-  return shared;
+  if (spec.standby !== undefined) return shared;
+  const failure = await tell(agent, spec, log);
+  return failure === undefined ? shared : [...shared, { what: 'hook', reason: failure.reason }];
 }
 
-/** Tells a guest that waited whose it is. One without an agent, or without a hook, goes on all the same: whoever made the image decides what it is told. */
-export async function introduce(guest: Guest, spec: RunnerSpec, log: Log): Promise<void> {
+/**
+ * Tells a guest that waited whose it is, and resolves when its hook has ended, or has had its time. One without an agent, or without a hook, goes on all
+ * the same: whoever made the image decides what it is told.
+ */
+export async function introduce(guest: Guest, spec: RunnerSpec, log: Log): Promise<HookFailure | undefined> {
   const agent = await answering(guest, log);
-  if (agent === undefined) return;
+  if (agent === undefined) return undefined;
   await attempt('random bytes', () => stir(agent), log);
-  await tell(agent, spec, log);
+  return tell(agent, spec, log);
 }
 
 /** The agent, which is given time for each command; undefined where the guest has none that answers. */
@@ -92,7 +111,7 @@ async function tell(
   agent: Pick<Agent, 'execute'>,
   { vm, hostname, metadata, sshAuthorizedKeys }: RunnerSpec,
   log: Log,
-): Promise<void> {
+): Promise<HookFailure | undefined> {
   const name = (hostname ?? vm.name).slice(0, 63);
   const told = {
     name: vm.name,
@@ -103,8 +122,23 @@ async function tell(
     sshAuthorizedKeys,
   };
   await attempt('time', () => setClock(agent), log);
-  await attempt('host name', () => run(agent, 'hostname', [name]), log);
-  await attempt('hook', () => run(agent, wokenHook, [], JSON.stringify(told)), log);
+  await attempt('host name', () => startProgram(agent, 'hostname', [name]), log);
+  const failure = await runHook(agent, JSON.stringify(told));
+  if (failure?.isStarted === true) log.warn({ reason: failure.reason }, 'the hook of the guest failed');
+  else if (failure !== undefined) log.info({ reason: failure.reason }, 'the guest has run no hook');
+  return failure;
+}
+
+async function runHook(agent: Pick<Agent, 'execute'>, told: string): Promise<HookFailure | undefined> {
+  let isStarted = false;
+  try {
+    const pid = await startProgram(agent, wokenHook, [], told);
+    isStarted = true;
+    await waitForEnd(agent, pid, hookPatience);
+    return undefined;
+  } catch (error) {
+    return { isStarted, reason: messageOf(error) };
+  }
 }
 
 async function attempt(what: string, step: () => Promise<unknown>, log: Log): Promise<void> {
@@ -119,16 +153,6 @@ export async function setClock(agent: Pick<GuestAgent, 'execute'>): Promise<void
     await agent.execute('guest-set-time', { time: Date.now() * 1_000_000 });
   } catch {
     // The agent also sets the hardware clock, and refuses where the program for that is not installed, as on Debian 13.
-    await run(agent, 'date', ['-u', '-s', `@${Math.round(Date.now() / 1000)}`]);
+    await startProgram(agent, 'date', ['-u', '-s', `@${Math.round(Date.now() / 1000)}`]);
   }
-}
-
-function run(
-  agent: Pick<GuestAgent, 'execute'>,
-  path: string,
-  arg: readonly string[],
-  input?: string,
-): Promise<unknown> {
-  const data = input === undefined ? {} : { 'input-data': Buffer.from(input).toString('base64') };
-  return agent.execute('guest-exec', { path, arg, ...data });
 }

@@ -5,12 +5,13 @@ import { qemuArguments, type MachineInput, type QemuCommand } from './args.ts';
 import { endNow } from './bringdown.ts';
 import type { Disk } from './disk.ts';
 import type { Hibernation } from './hibernation.ts';
-import { setClock, type Shared, wake } from './introduction.ts';
+import { setClock, wake } from './introduction.ts';
 import { launchMachine, type Machine } from './machine.ts';
 import { clearSockets, prepareMachine, type Host } from './preparation.ts';
 import type { SerialConsole } from './serialconsole.ts';
 import type { SavedState, StateFile } from './statefile.ts';
 import type { StatusBoard } from './status.ts';
+import { wokenFromImage } from './wokenstatus.ts';
 import { ColdStart, startFromMemory } from './warmstart.ts';
 import { watchMachine, type Running } from './watch.ts';
 
@@ -35,6 +36,8 @@ export interface LauncherParts {
  */
 export class Launcher {
   readonly #parts: LauncherParts;
+  /** Why a guest that was suspended is lost has been said, and no guest has been started since. */
+  #isLossTold = false;
 
   constructor(parts: LauncherParts) {
     this.#parts = parts;
@@ -42,16 +45,22 @@ export class Launcher {
 
   /** Throws RunnerFailure, or the Error of a QEMU that makes no progress. */
   async launch(): Promise<Running> {
+    const running = await this.#start();
+    this.#isLossTold = false;
+    return running;
+  }
+
+  async #start(): Promise<Running> {
     const { memory, status } = this.#parts;
     const { spec } = this.#parts.host();
     const isResumed = memory.isThere;
     const resumed = isResumed ? await this.#fromOwnMemory() : undefined;
     if (resumed !== undefined) return resumed;
-    const isTold = isResumed || (await this.#tellNotSuspended());
+    if (isResumed || (await this.#tellNotSuspended())) this.#isLossTold = true;
     const warm = spec.warm ? await this.#fromImage() : undefined;
     if (warm !== undefined) return warm;
     // What was said of the start before is not true of this one.
-    if (!isTold && !spec.warm) status.update({ warmStart: undefined });
+    if (!this.#isLossTold && !spec.warm) status.update({ warmStart: undefined });
     const input = await this.#prepare();
     return this.#watch(await this.#startQemu(qemuArguments(input)), input);
   }
@@ -91,8 +100,8 @@ export class Launcher {
     if (state.current.untouched !== true) {
       const message =
         'the guest has run on its disk before; memory of the image belongs to the disk as the image has it';
-      // Before it has run, a boot is being tried again, and why it is one has been said.
-      if (status.current.guestStarted === true)
+      // Before it has run, a boot is being tried again, and why it is one has been said; so has why a suspended guest does not go on.
+      if (status.current.guestStarted === true && !this.#isLossTold)
         status.update({ warmStart: { fromMemory: false, reason: 'MemoryUsed', message } });
       return undefined;
     }
@@ -101,7 +110,7 @@ export class Launcher {
       const machine = await startFromMemory(input, folders.image, (command) => this.#startQemu(command));
       const running = await this.#goOn(machine, input, () => state.save(used));
       // One that waits in a pool is told whose it is when it is claimed.
-      status.update({ warmStart: warmStarts[await wake(machine, spec, log)] });
+      status.update({ warmStart: wokenFromImage(await wake(machine, spec, log)) });
       return running;
     } catch (error) {
       await this.#boots(error, async () => {
@@ -172,26 +181,3 @@ export class Launcher {
     });
   }
 }
-
-const fromMemory = true;
-
-/** By what the guest has in common with others. */
-const warmStarts = {
-  nothing: {
-    fromMemory,
-    reason: 'StartedFromMemory',
-    message: 'the guest goes on from the memory of its image',
-  },
-  randomness: {
-    fromMemory,
-    reason: 'IdentityShared',
-    message:
-      'the guest goes on from the memory of its image, and its agent could not make its kernel take new random numbers: for a minute they may be those of other guests from the image',
-  },
-  identity: {
-    fromMemory,
-    reason: 'IdentityShared',
-    message:
-      'the guest goes on from the memory of its image, and has no agent that could be told that it is another VM: its host name, keys and random numbers are those of the image',
-  },
-} as const satisfies Record<Shared, object>;

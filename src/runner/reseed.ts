@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
 import type { RunnerSpec } from '../api/runner.ts';
+import { messageOf } from '../errors.ts';
 import type { GuestAgent } from './agent.ts';
+import { startProgram, waitForEnd } from './guestprogram.ts';
 
 type Agent = Pick<GuestAgent, 'execute'>;
 
 /** Most that a guest takes to start a program and end it on a node that has much else to do, in milliseconds: an emulated one takes 100 where it is alone. */
-const endsWithinMs = 30_000;
-const lookEveryMs = 20;
+const patience = { withinMs: 30_000, everyMs: 20 } as const;
 
 /** Mixes bytes that no other guest has into the pool of the guest's kernel. The kernel uses the pool when it makes new random numbers next, within a minute. */
 export async function stir(agent: Agent): Promise<void> {
@@ -26,25 +26,12 @@ export async function stir(agent: Agent): Promise<void> {
  */
 export async function renewRandomness(agent: Agent, architecture: RunnerSpec['architecture']): Promise<void> {
   await stir(agent);
-  const { pid } = await agent.execute<{ pid: number }>('guest-exec', {
-    path: '/bin/sh',
-    arg: ['-c', scriptOf(reseedProgram(architecture))],
-  });
-  const code = await exitOf(agent, pid);
-  if (code !== 0) throw new Error(`the guest's kernel made no new random numbers: exit code ${code}`);
-}
-
-async function exitOf(agent: Agent, pid: number): Promise<number> {
-  const until = performance.now() + endsWithinMs;
-  while (performance.now() < until) {
-    const { exited, exitcode } = await agent.execute<{ exited: boolean; exitcode?: number }>(
-      'guest-exec-status',
-      { pid },
-    );
-    if (exited) return exitcode ?? -1;
-    await delay(lookEveryMs);
+  const pid = await startProgram(agent, '/bin/sh', ['-c', scriptOf(reseedProgram(architecture))]);
+  try {
+    await waitForEnd(agent, pid, patience);
+  } catch (cause) {
+    throw new Error(`the guest's kernel made no new random numbers: ${messageOf(cause)}`, { cause });
   }
-  throw new Error(`the guest's kernel made no new random numbers within ${endsWithinMs} ms`);
 }
 
 /** Some of the folders hold no programs (`noexec`); in none of them can another user of the guest change ours. */

@@ -3,6 +3,8 @@ import { appendFile, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { z } from 'zod';
 import { SavedMachine } from '../api/memory.ts';
 import { BootSettings, RunnerPort, RunnerSpec } from '../api/runner.ts';
+import { messageOf } from '../errors.ts';
+import { RunnerFailure } from './failure.ts';
 import { asStorage, isForWantOfRoom } from './storage.ts';
 
 /** A disk as it was at a moment: its file, bytes, and nanoseconds since 1970. */
@@ -92,9 +94,13 @@ export class StateFile {
     return this.#current;
   }
 
-  /** Undefined where there is no file, or none that can be read: the runner starts as in a new pod. */
+  /**
+   * Undefined where there is no file, or none that a runner has written: the runner starts as in a new pod.
+   *
+   * @throws RunnerFailure where the volume does not give it: what it says of the disk would be lost.
+   */
   async read(): Promise<SavedState | undefined> {
-    const text = await readFile(this.#path, 'utf8').catch(() => undefined);
+    const text = await readFile(this.#path, 'utf8').catch(onlyWithout);
     if (text === undefined) return undefined;
     try {
       return SavedState.parse(JSON.parse(text));
@@ -152,6 +158,11 @@ export class StateFile {
     const room = randomBytes(spareBytes - size);
     await appendFile(this.#spare, room, { mode: 0o600 }).catch(() => undefined);
   }
+}
+
+function onlyWithout(cause: unknown): undefined {
+  if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return undefined;
+  throw new RunnerFailure('StartFailed', `the VM's state cannot be read: ${messageOf(cause)}`, { cause });
 }
 
 /** Whole or not at all: a node may lose its power at any moment. */

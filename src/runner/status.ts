@@ -25,8 +25,10 @@ export interface Status {
   readonly restarts: number;
   /** Only of a guest that no VM has claimed. */
   readonly standby?: RunnerState['standby'];
-  /** Only where the image has memory: how the guest was started last. */
+  /** Only where the image has memory, or the hook of a guest of a pool has failed: how the guest was started last. */
   readonly warmStart?: WarmStart | undefined;
+  /** A guest of a pool is being told whose it is. */
+  readonly introducing?: true | undefined;
   /** Of a suspended guest whose QEMU has ended. */
   readonly suspendKind?: 'Disk' | undefined;
   readonly busy?: string | undefined;

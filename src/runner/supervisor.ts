@@ -14,12 +14,13 @@ import { createStartPhases } from './metrics/phases.ts';
 import { changePorts } from './podports.ts';
 import { checkVerb, createQueue, isCarriedOut } from './powerstate.ts';
 import { withSettings, type Host } from './preparation.ts';
-import { introduce } from './introduction.ts';
+import { introduce, setClock } from './introduction.ts';
 import { guestDown } from './readiness.ts';
 import { forwardAddress, type PortRelay } from './relay.ts';
 import { createRetries, type Retries } from './retries.ts';
 import { type SavedState, startingState, StateFile } from './statefile.ts';
 import { createStatusBoard, type StatusBoard } from './status.ts';
+import { wokenFromPool } from './wokenstatus.ts';
 import type { Running } from './watch.ts';
 import type { SerialConsole } from './serialconsole.ts';
 
@@ -151,7 +152,7 @@ export class Supervisor {
     return this.inTurn(() => this.#disk.resize(bytes, this.#running?.machine));
   }
 
-  /** Takes the CD out for good. Throws Conflict where there is none. */
+  /** Takes the CD out for good; once it is out that changes nothing. Throws Conflict where there is no drive. */
   eject(): Promise<void> {
     return this.inTurn(() => this.#eject());
   }
@@ -294,6 +295,7 @@ export class Supervisor {
     const running = this.#running;
     const isPaused = this.status.current.powerState === 'Suspended';
     if (running !== undefined && isPaused) await running.machine.qmp.execute('cont');
+    this.phases.claim();
     this.status.update({
       standby: undefined,
       settingsVersion: settings.version,
@@ -301,7 +303,17 @@ export class Supervisor {
     });
     log.info({}, 'the guest is that of a VM now');
     if (running === undefined && !this.status.current.retrying) await this.#boot();
-    else if (running !== undefined) void introduce(running.machine, this.#host().spec, log);
+    else if (running !== undefined) void this.#introduce(running);
+  }
+
+  /** A claim is answered before this (ADR 44): what has failed is said when it is over. */
+  async #introduce(running: Running): Promise<void> {
+    this.status.update({ introducing: true });
+    const failure = await introduce(running.machine, this.#host().spec, this.#options.log);
+    const isHere = this.#running === running;
+    const { warmStart } = this.status.current;
+    const told = isHere && failure !== undefined ? wokenFromPool(warmStart, failure) : undefined;
+    this.status.update({ introducing: undefined, warmStart: told ?? warmStart });
   }
 
   #boot(): Promise<void> {
@@ -374,8 +386,12 @@ export class Supervisor {
       // The verb that ends QEMU says what it becomes.
       if (running.expected) return;
       if (running.end === 'guestShutdown')
-        await this.#stopped('GuestShutdown', 'the guest has shut itself down');
-      else this.#fail(running.failure ?? diagnoseExit(exit, true), true);
+        return this.#stopped('GuestShutdown', 'the guest has shut itself down');
+      const failure = running.failure ?? diagnoseExit(exit, true);
+      // A boot would not bring back what was to go on.
+      if (this.#state.current.powerState === 'Suspended' && !this.#memory.isThere)
+        return this.#stopped('SuspendedStateLost', `the suspended guest was lost: ${failure.message}`);
+      this.#fail(failure, true);
     });
   }
 
@@ -508,7 +524,9 @@ export class Supervisor {
       await this.#state.save({ powerState: 'Running', reason: undefined, message: undefined });
       return this.#boot();
     }
-    await this.#need().machine.qmp.execute('cont');
+    const { machine } = this.#need();
+    await machine.qmp.execute('cont');
+    void setClock(machine.agent).catch(() => undefined);
     await this.#state.save({ powerState: 'Running', reason: undefined, message: undefined });
     this.status.update({ powerState: 'Running', reason: undefined, message: undefined });
   }
@@ -531,8 +549,8 @@ export class Supervisor {
   }
 
   async #eject(): Promise<void> {
-    if (!this.#options.host.spec.iso || this.#state.current.ejected)
-      throw new Svc3Error('Conflict', 'the VM has no CD');
+    if (!this.#options.host.spec.iso) throw new Svc3Error('Conflict', 'the VM has no CD');
+    if (this.#state.current.ejected) return;
     await this.#running?.machine.qmp.execute('eject', { id: devices.cd, force: true });
     await this.#state.save({ ejected: true });
     this.status.update({ ejected: true });

@@ -1,4 +1,4 @@
-import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { run } from '../../src/localcluster/host/command.ts';
@@ -11,6 +11,9 @@ import {
   unpackPackages,
 } from '../../src/localcluster/images/guest.ts';
 import { placeText, platforms } from '../../src/localcluster/images/guestroot.ts';
+
+/** What a copy of its memory does to be a machine of its own, as docs/images.md has it. */
+const hook = fileURLToPath(new URL('../../docs/examples/woken', import.meta.url));
 
 const packages = [
   'cloud-guest-utils',
@@ -70,7 +73,7 @@ const files: Readonly<Record<string, string>> = {
  * cannot show. Built once into the cache; needs root.
  */
 export function buildDebianGuest(cache: string): Promise<GuestImage> {
-  const build = { cache, prefix: 'debian-', sources: [fileURLToPath(import.meta.url)] };
+  const build = { cache, prefix: 'debian-', sources: [fileURLToPath(import.meta.url), hook] };
   return ensureGuest(build, async (work) => {
     const root = join(work, 'root');
     await installDebian(root);
@@ -106,11 +109,18 @@ async function settle(root: string): Promise<void> {
     await mkdir(dirname(join(root, path)), { recursive: true });
     await writeFile(join(root, path), text);
   }
+  const installed = join(root, 'usr/lib/svc3/woken');
+  await mkdir(dirname(installed));
+  await copyFile(hook, installed);
+  await chmod(installed, 0o755);
   for (const unit of masked) await place(join(root, 'etc/systemd/system', unit), '/dev/null');
   await place(
     join(root, 'etc/systemd/system/multi-user.target.wants/systemd-networkd.service'),
     '/lib/systemd/system/systemd-networkd.service',
   );
+  // Each copy of its memory makes its host keys anew, and these take an emulated guest a minute.
+  for (const kind of ['rsa', 'ecdsa'])
+    for (const end of ['', '.pub']) await rm(join(root, `etc/ssh/ssh_host_${kind}_key${end}`));
   for (const folder of ['var/cache/apt', 'var/lib/apt/lists', 'etc/cloud/cloud.cfg.d/README'])
     await rm(join(root, folder), { recursive: true, force: true });
 }

@@ -9,17 +9,26 @@ import { onTestFinished } from 'vitest';
  */
 export function withoutDelays(): number[] {
   const waited: number[] = [];
-  const { setTimeout: wait } = timers;
-  const replace = (by: typeof wait): void => {
-    timers.setTimeout = by;
-    syncBuiltinESMExports();
-  };
-  replace(async (ms, value, { signal } = {}) => {
+  replaceDelay(async (ms, value, { signal } = {}) => {
     signal?.throwIfAborted();
     waited.push(ms ?? 0);
     await timers.setImmediate();
     return value as never;
   });
-  onTestFinished(() => replace(wait));
   return waited;
+}
+
+/** Until the end of the test the same waits by the global `setTimeout`, which fake timers do reach. Signals end no wait. */
+export function withGlobalDelays(): void {
+  replaceDelay((ms, value) => new Promise((resolve) => setTimeout(() => resolve(value as never), ms)));
+}
+
+function replaceDelay(by: typeof timers.setTimeout): void {
+  const { setTimeout: wait } = timers;
+  const replace = (other: typeof wait): void => {
+    timers.setTimeout = other;
+    syncBuiltinESMExports();
+  };
+  replace(by);
+  onTestFinished(() => replace(wait));
 }

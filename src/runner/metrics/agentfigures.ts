@@ -5,15 +5,22 @@ import { guestBytes } from './memory.ts';
 /** What the guest's agent said when it was last asked. */
 export interface AgentFigures {
   readonly agentUp: boolean;
-  readonly fileSystem: FileSystem | undefined;
+  readonly fileSystems: FileSystems | undefined;
 }
 
-/** The guest's root file system, in bytes. */
+/** Those of a guest that may grow full. */
+export interface FileSystems {
+  readonly root?: FileSystem;
+  /** Of those on further disks, the one that is fullest. */
+  readonly data?: FileSystem;
+  /** When the agent said it, in seconds since 1970. */
+  readonly saidAt: number;
+}
+
+/** In bytes. */
 export interface FileSystem {
   readonly size: number;
   readonly used: number;
-  /** When the agent said it, in seconds since 1970. */
-  readonly saidAt: number;
 }
 
 export interface AgentReader {
@@ -56,7 +63,7 @@ export function createAgentReader({
   let known: Known | undefined;
 
   async function ask(one: Known): Promise<void> {
-    const said = await readFileSystem(one.machine.agent);
+    const said = await readFileSystems(one.machine.agent);
     const isFirst = one.figures?.agentUp !== true;
     if (said.agentUp) {
       one.failures = 0;
@@ -67,11 +74,11 @@ export function createAgentReader({
       wait(one, Math.min(2 ** one.failures / scrapesPerQuestion, 1));
       one.failures += 1;
     }
-    if (said.fileSystem === undefined) {
-      one.figures = { agentUp: said.agentUp, fileSystem: one.figures?.fileSystem };
+    if (said.fileSystems === undefined) {
+      one.figures = { agentUp: said.agentUp, fileSystems: one.figures?.fileSystems };
     } else {
       one.saidAtMs = monotonicMs();
-      one.figures = { agentUp: true, fileSystem: { ...said.fileSystem, saidAt: wallMs() / 1000 } };
+      one.figures = { agentUp: true, fileSystems: { ...said.fileSystems, saidAt: wallMs() / 1000 } };
     }
     one.isAsked = false;
   }
@@ -87,7 +94,7 @@ export function createAgentReader({
       }
       const { figures, saidAtMs } = known;
       return figures !== undefined && monotonicMs() - saidAtMs > tooOldMs
-        ? { ...figures, fileSystem: undefined }
+        ? { ...figures, fileSystems: undefined }
         : figures;
     },
   };
@@ -118,29 +125,74 @@ interface FileSystemInfo {
   readonly type?: unknown;
   readonly 'used-bytes'?: unknown;
   readonly 'total-bytes'?: unknown;
+  /** Where it lies: several disks under one logical volume, none under what is in memory or on the network. */
+  readonly disk?: unknown;
 }
 
+type SaidFileSystems = Omit<FileSystems, 'saidAt'>;
+
 /** One question where all is well. An agent that may not say it, or whose file systems are frozen, answers all the same. */
-async function readFileSystem(
+async function readFileSystems(
   agent: GuestAgent,
-): Promise<{ agentUp: boolean; fileSystem?: ReturnType<typeof rootFileSystem> }> {
+): Promise<{ agentUp: boolean; fileSystems?: SaidFileSystems | undefined }> {
   const options = { timeoutMs: answerWithinMs };
   try {
     const found = await agent.execute<FileSystemInfo[]>('guest-get-fsinfo', undefined, options);
-    return { agentUp: true, fileSystem: Array.isArray(found) ? rootFileSystem(found) : undefined };
+    return { agentUp: true, fileSystems: Array.isArray(found) ? fileSystemsIn(found) : undefined };
   } catch {
     return { agentUp: await agent.isAnswering() };
   }
 }
 
 /** Nothing can be written to them, so all of them is always used. */
-const readOnlyTypes: ReadonlySet<unknown> = new Set(['squashfs', 'erofs', 'iso9660', 'udf', 'cramfs']);
+const readOnlyTypes: ReadonlySet<string> = new Set(['squashfs', 'erofs', 'iso9660', 'udf', 'cdfs', 'cramfs']);
 
-/** `/`, or `C:` of Windows. */
-export function rootFileSystem(all: readonly FileSystemInfo[]): { size: number; used: number } | undefined {
-  const root = all.find((one) => one?.mountpoint === '/' || one?.mountpoint === 'C:\\');
-  if (readOnlyTypes.has(root?.type)) return undefined;
-  const size = guestBytes(root?.['total-bytes']);
-  const used = guestBytes(root?.['used-bytes']);
+/** Undefined where there is none that could be written. */
+export function fileSystemsIn(all: readonly FileSystemInfo[]): SaidFileSystems | undefined {
+  const rootInfo = all.find((one) => one?.mountpoint === '/' || one?.mountpoint === 'C:\\');
+  const root = sizesOf(rootInfo);
+  const data = fullestBeside(rootInfo, all);
+  if (root === undefined && data === undefined) return undefined;
+  return { ...(root === undefined ? {} : { root }), ...(data === undefined ? {} : { data }) };
+}
+
+/** None where the guest does not say on which disk its root file system is: every other one could be there too. */
+function fullestBeside(
+  root: FileSystemInfo | undefined,
+  all: readonly FileSystemInfo[],
+): FileSystem | undefined {
+  const ofRoot = disksOf(root);
+  if (ofRoot.length === 0) return undefined;
+  const further = all.filter((one) => {
+    const disks = disksOf(one);
+    return disks.length > 0 && !disks.some((disk) => ofRoot.includes(disk));
+  });
+  const known = further.map(sizesOf).filter((one) => one !== undefined);
+  const fullness = ({ used, size }: FileSystem) => used / size;
+  return known.filter(({ size }) => size > 0).toSorted((a, b) => fullness(b) - fullness(a))[0];
+}
+
+function sizesOf(one: FileSystemInfo | undefined): FileSystem | undefined {
+  if (typeof one?.type === 'string' && readOnlyTypes.has(one.type.toLowerCase())) return undefined;
+  const size = guestBytes(one?.['total-bytes']);
+  const used = guestBytes(one?.['used-bytes']);
   return size === undefined || used === undefined ? undefined : { size, used };
+}
+
+interface DiskAddress {
+  readonly 'pci-controller'?: unknown;
+  readonly 'bus-type'?: unknown;
+  readonly bus?: unknown;
+  readonly target?: unknown;
+  readonly unit?: unknown;
+}
+
+/** The address of each disk of a file system: names and serial numbers of disks are known to agents with udev only. */
+function disksOf(one: FileSystemInfo | undefined): string[] {
+  if (!Array.isArray(one?.disk)) return [];
+  return (one.disk as (DiskAddress | null)[])
+    .filter((disk) => disk !== null && typeof disk === 'object')
+    .map((disk) =>
+      JSON.stringify([disk['pci-controller'], disk['bus-type'], disk.bus, disk.target, disk.unit]),
+    );
 }

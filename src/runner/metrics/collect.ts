@@ -1,10 +1,14 @@
+import type { RunnerSpec } from '../../api/runner.ts';
 import type { Supervisor } from '../supervisor.ts';
 import type { AgentFigures, AgentReader } from './agentfigures.ts';
 import { readCpuTimes } from './cpu.ts';
 import { type DiskCounters, readDiskCounters } from './disks.ts';
 import { type AvailableMemory, readAvailable } from './memory.ts';
 import { type NetworkCounters, readTraffic } from './network.ts';
+import { podPhases } from './phases.ts';
+import { readProc } from './proc.ts';
 import type { Family, Sample } from './text.ts';
+import { parseResident } from './usage.ts';
 
 /** What does not answer in this time is left out: a scrape has some seconds. In milliseconds. */
 const answerWithinMs = 2_000;
@@ -19,7 +23,7 @@ export async function collectMetrics(supervisor: Supervisor, agent: AgentReader)
   ]);
   const isRunning = supervisor.status.current.powerState === 'Running';
   return [
-    ...settingsOf(supervisor),
+    ...settingFamilies(supervisor),
     counter('svc3_vm_cpu_seconds_total', 'Time of all virtual CPUs on a processor.', one(cpu?.used)),
     counter(
       'svc3_vm_cpu_steal_seconds_total',
@@ -28,10 +32,15 @@ export async function collectMetrics(supervisor: Supervisor, agent: AgentReader)
     ),
     ...diskFamilies(disks ?? new Map<string, DiskCounters>()),
     ...networkFamilies(readTraffic()),
+    gauge(
+      'svc3_vm_memory_resident_bytes',
+      'Memory of the node that QEMU holds, for the guest and for itself.',
+      one(machine && parseResident(readProc(`/proc/${machine.pid}/status`) ?? '')),
+    ),
     ...memoryFamilies(memory),
     // One that is paused answers nothing.
     ...agentFamilies(
-      machine && isRunning ? agent.figures(machine) : { agentUp: false, fileSystem: undefined },
+      machine && isRunning ? agent.figures(machine) : { agentUp: false, fileSystems: undefined },
     ),
   ];
 }
@@ -48,10 +57,12 @@ function counter(name: string, help: string, samples: readonly Sample[]): Family
   return { name, type: 'counter', help, samples };
 }
 
-function settingsOf(supervisor: Supervisor): Family[] {
-  const { architecture, accelerator, cpu, memoryMiB } = supervisor.spec();
+/** What the VM is, has and was started as. */
+export function settingFamilies(supervisor: Supervisor): Family[] {
+  const spec = supervisor.spec();
+  const { architecture, accelerator: requested, cpu, memoryMiB } = spec;
+  const accelerator = supervisor.running()?.input.accelerator ?? requested;
   const { powerState, guestReady = false, restarts } = supervisor.status.current;
-  const phases = [...supervisor.phases.seconds()].map(([phase, value]) => ({ labels: { phase }, value }));
   return [
     gauge('svc3_vm_info', 'What the VM is.', [{ labels: { architecture, accelerator }, value: 1 }]),
     gauge('svc3_vm_running', '1 while the guest runs.', [{ value: powerState === 'Running' ? 1 : 0 }]),
@@ -61,10 +72,27 @@ function settingsOf(supervisor: Supervisor): Family[] {
     gauge('svc3_vm_restarts', 'Crashes since the last ten quiet minutes.', [{ value: restarts }]),
     gauge('svc3_vm_vcpus', 'Virtual CPUs.', [{ value: cpu }]),
     gauge('svc3_vm_memory_bytes', 'Memory of the guest.', [{ value: memoryMiB * 2 ** 20 }]),
+    ...startFamilies(supervisor, spec),
+  ];
+}
+
+/** Of the last start. What went before the runner is of the first start in the pod only. */
+function startFamilies({ phases, status }: Supervisor, spec: RunnerSpec): Family[] {
+  const seconds = phases.seconds();
+  const before = phases.first() === undefined ? [] : podPhases(spec, performance.timeOrigin);
+  const booted = status.current.warmStart?.fromMemory === true ? 'warm' : 'cold';
+  const start = phases.isClaimed() ? 'claimed' : booted;
+  return [
+    gauge(
+      'svc3_vm_start_info',
+      'How the guest was started last: it booted (cold), went on from a memory (warm), or waited in a pool (claimed).',
+      // Before there is a QEMU, what is known is of the start before.
+      seconds.has('guest') ? [{ labels: { start }, value: 1 }] : [],
+    ),
     gauge(
       'svc3_vm_start_phase_seconds',
-      'How long the phases of the last start took: disk, machine (QEMU), guest (until it is ready).',
-      phases,
+      'How long the phases of the last start took: placed (until there was a pod), pulled (until its runner ran), disk, machine (QEMU), guest (until it is ready).',
+      [...before, ...seconds].map(([phase, value]) => ({ labels: { phase }, value })),
     ),
   ];
 }
@@ -136,17 +164,27 @@ function agentFamilies(said: AgentFigures | undefined): Family[] {
     gauge(
       'svc3_vm_filesystem_size_bytes',
       "Size of the guest's root file system, as its agent says.",
-      one(said?.fileSystem?.size),
+      one(said?.fileSystems?.root?.size),
     ),
     gauge(
       'svc3_vm_filesystem_used_bytes',
       "What is used of the guest's root file system, as its agent says.",
-      one(said?.fileSystem?.used),
+      one(said?.fileSystems?.root?.used),
+    ),
+    gauge(
+      'svc3_vm_data_filesystem_size_bytes',
+      'Size of the fullest file system on a data disk, as the agent of the guest says.',
+      one(said?.fileSystems?.data?.size),
+    ),
+    gauge(
+      'svc3_vm_data_filesystem_used_bytes',
+      'What is used of the fullest file system on a data disk, as the agent of the guest says.',
+      one(said?.fileSystems?.data?.used),
     ),
     gauge(
       'svc3_vm_filesystem_timestamp_seconds',
       'When the agent said it, since 1970.',
-      one(said?.fileSystem?.saidAt),
+      one(said?.fileSystems?.saidAt),
     ),
   ];
 }

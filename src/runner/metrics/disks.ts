@@ -33,9 +33,9 @@ interface BlockStats {
 }
 
 /** Disks that have series of their own; further data disks are counted together. */
-const mostDisks = 5;
+const mostDisks = 4;
 
-/** By disk: `disk` for that of the system, `data-<name>` for data disks, `others` for those beyond the fifth. */
+/** By disk: `disk` for that of the system, `data-<name>` for data disks, `others` for those beyond the fourth. */
 export async function readDiskCounters(qmp: Qmp, timeoutMs: number): Promise<Map<string, DiskCounters>> {
   return diskCounters(await qmp.execute<BlockStats[]>('query-blockstats', undefined, { timeoutMs }));
 }

@@ -1,4 +1,4 @@
-import type { RunnerState } from '../../api/runner.ts';
+import type { RunnerSpec, RunnerState } from '../../api/runner.ts';
 
 /** What a start goes through: the disk is made, QEMU is started, the guest boots until it is ready. */
 export type StartPhase = 'disk' | 'machine' | 'guest';
@@ -11,6 +11,10 @@ export interface StartPhases {
   seconds(): ReadonlyMap<StartPhase, number>;
   /** The life in this pod does not begin with a boot. */
   beginWithout(): void;
+  /** The guest that was started last has become that of a VM, which had no start of its own by that. */
+  claim(): void;
+  /** Whether the last start was that of a guest that a VM has claimed since. */
+  isClaimed(): boolean;
   /** The first start and its phases that are over; undefined where there was none, and once another has begun. */
   first(): RunnerState['firstStart'];
 }
@@ -23,6 +27,7 @@ export function createStartPhases(
   let current: { readonly phase: StartPhase; readonly since: number } | undefined;
   let starts = 0;
   let startedAtMs = 0;
+  let isClaimed = false;
 
   function end(): void {
     if (current !== undefined) done.set(current.phase, (monotonic() - current.since) / 1000);
@@ -33,6 +38,7 @@ export function createStartPhases(
     done = new Map();
     starts += 1;
     startedAtMs = wall();
+    isClaimed = false;
   }
 
   return {
@@ -49,6 +55,10 @@ export function createStartPhases(
     beginWithout() {
       starts += 1;
     },
+    claim() {
+      isClaimed = true;
+    },
+    isClaimed: () => isClaimed,
     first() {
       if (starts !== 1 || startedAtMs === 0) return undefined;
       const members = { disk: 'diskMs', machine: 'machineMs', guest: 'guestMs' } as const;
@@ -56,4 +66,22 @@ export function createStartPhases(
       return { startedAtMs, ...Object.fromEntries(phases) };
     },
   };
+}
+
+/**
+ * What went before the first start in a pod, in seconds: until the pod was made (`placed`), and from then until this process began
+ * (`pulled`). Clocks of two machines: it is never less than nothing. Empty where the pod does not say it.
+ *
+ * @param beganAtMs - of this process, in milliseconds since 1970
+ */
+export function podPhases(
+  { waitedSinceMs, madeAtMs }: Pick<RunnerSpec, 'waitedSinceMs' | 'madeAtMs'>,
+  beganAtMs: number,
+): ReadonlyMap<'placed' | 'pulled', number> {
+  if (waitedSinceMs === undefined || madeAtMs === undefined) return new Map();
+  const seconds = (fromMs: number, toMs: number) => Math.max(0, toMs - fromMs) / 1000;
+  return new Map([
+    ['placed', seconds(waitedSinceMs, madeAtMs)],
+    ['pulled', seconds(madeAtMs, beganAtMs)],
+  ]);
 }

@@ -3,6 +3,7 @@ import { connectQmp } from '../../../src/runner/qmp.ts';
 import { socketPaths } from '../../../src/runner/args.ts';
 import { runnerPaths } from '../../../src/api/runner.ts';
 
+import { givingHook } from '../../support/hook.ts';
 import { kill } from '../../support/processes.ts';
 import { aPod, startRunner } from './harness.ts';
 import { anImageOf, aPodOf, saved } from './savedimage.ts';
@@ -15,18 +16,14 @@ const copies = 10;
 const atOnce = 2;
 
 /**
- * What the owner of an image does with the hook (docs/pools.md): the guest has another machine-id and another host key. The first bytes of the
+ * What the owner of an image does with the hook (docs/images.md): the guest has another machine-id and another host key. The first bytes of the
  * kernel's are taken before anything else asks for some.
  */
-const hook = `mkdir -p /usr/lib/svc3; cat > /usr/lib/svc3/woken << 'EOF'
-#!/bin/sh
-bytes() { head -c "$1" /dev/urandom | od -An -v -tx1 | tr -d ' \\n'; }
+const hook = givingHook(`bytes() { head -c "$1" /dev/urandom | od -An -v -tx1 | tr -d ' \\n'; }
 bytes 32 > /tmp/random
 bytes 16 > /etc/machine-id
 rm -f /etc/dropbear/host; dropbearkey -t ed25519 -f /etc/dropbear/host > /tmp/key 2>&1
-cat > /tmp/told
-EOF
-chmod 755 /usr/lib/svc3/woken; echo of-the-image > /etc/machine-id; sync`;
+cat > /tmp/told`);
 
 /** What of a copy is its own, each with what it is. */
 async function ownOf(image: string): Promise<Record<string, string>> {
@@ -34,10 +31,8 @@ async function ownOf(image: string): Promise<Record<string, string>> {
   const runner = await startRunner(pod);
   const { warmStart } = await runner.reaches({ powerState: 'Running', guestReachable: true });
   expect(warmStart).toMatchObject({ fromMemory: true, reason: 'StartedFromMemory' });
-  // What the hook was told is the last thing that it writes.
-  await expect
-    .poll(() => runner.guest('cat /tmp/told || true'), { timeout: 60_000 })
-    .toContain(pod.spec.vm.uid);
+  // What the hook was told is the last thing that it writes, and the guest does not count as running before.
+  expect(await runner.guest('cat /tmp/told')).toContain(pod.spec.vm.uid);
   const own = {
     random: await runner.guest('cat /tmp/random'),
     machineId: await runner.guest('cat /etc/machine-id'),
@@ -57,7 +52,7 @@ async function ownOf(image: string): Promise<Record<string, string>> {
 test('ten guests from one memory have ten of everything that must be one guest’s own', async () => {
   const original = await startRunner(await aPod());
   await original.reaches({ powerState: 'Running', guestReachable: true });
-  await original.guest(hook);
+  await original.guest(`${hook}; echo of-the-image > /etc/machine-id; sync`);
   await saved(original, 'image');
   const image = await anImageOf(original, 'image');
   kill(await original.qemuPid());

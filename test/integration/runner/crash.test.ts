@@ -68,6 +68,21 @@ describe('what happens by itself', () => {
     expect(await overlayOf(pod)).toBe(disk);
   });
 
+  test('a suspended guest whose QEMU is killed is stopped and says why, and a start boots it', async () => {
+    const runner = await startRunner(await aPod());
+    await runner.reaches({ powerState: 'Running' });
+    await runner.client.power({ action: 'suspend' });
+    kill(await runner.qemuPid());
+    await runner.reaches({
+      powerState: 'Stopped',
+      reason: 'SuspendedStateLost',
+      message: 'the suspended guest was lost: QEMU was killed by SIGKILL',
+      retrying: false,
+      restarts: 0,
+    });
+    expect(await runner.client.power({ action: 'start' })).toMatchObject({ powerState: 'Running' });
+  });
+
   test('a guest that panics is ended and started again', async () => {
     const runner = await startRunner(await aPod());
     await runner.reaches(up);

@@ -1,6 +1,9 @@
+import { randomUUID } from 'node:crypto';
 import { beforeAll, expect, test } from 'vitest';
 import { testGuestDisk } from '../../support/guest.ts';
+import { kill } from '../../support/processes.ts';
 import { allowBootTime, aPod, startRunner, type RunningRunner } from './harness.ts';
+import { anImageOf, aPodOf, saved } from './savedimage.ts';
 
 allowBootTime();
 
@@ -24,8 +27,24 @@ async function instanceData(runner: RunningRunner): Promise<InstanceData> {
   return JSON.parse(await runner.guest('cat /run/cloud-init/instance-data-sensitive.json')) as InstanceData;
 }
 
+/** What no two machines have in common. */
+async function identityOf(runner: RunningRunner): Promise<Record<string, string>> {
+  const hostKey = await runner.guest('cat /etc/ssh/ssh_host_ed25519_key.pub');
+  const [, secret = ''] = hostKey.split(' ');
+  // The SSH server has it, too.
+  const shown = () => runner.guest('ssh-keyscan -T 60 -t ed25519 127.0.0.1 2>&1 || true');
+  await expect.poll(shown, { timeout: 240_000 }).toContain(secret);
+  return { machineId: await runner.guest('cat /etc/machine-id'), hostKey: secret };
+}
+
+async function end(runner: RunningRunner): Promise<void> {
+  kill(await runner.qemuPid());
+  kill(runner.process.pid ?? 0);
+  await runner.exitCode();
+}
+
 test(
-  'Debian with cloud-init gets name, keys and metadata, grows its file system, and is frozen for a copy',
+  'Debian with cloud-init gets name, keys and metadata, grows its file system, is frozen for a copy, and copies of its memory are machines of their own',
   { timeout: 3_000_000 },
   async () => {
     const key = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ8mBqYmS1lWnQ5vXz1dF0';
@@ -69,5 +88,27 @@ test(
       return (await runner.client.getExport(id)).consistency;
     };
     await expect.poll(copied, eventually).toBe('Frozen');
+
+    await saved(runner, 'image');
+    const image = await anImageOf(runner, 'image');
+    const found = [await identityOf(runner)];
+    await end(runner);
+    for (const name of ['one', 'two']) {
+      const vm = { namespace: 'test', name, uid: randomUUID() };
+      const sshAuthorizedKeys = [`${key} of-${name}`];
+      const copy = await startRunner(
+        await aPodOf(image, { vm, memoryMiB: 384, sshAuthorizedKeys, metadata: [] }),
+      );
+      expect(await copy.reaches({ powerState: 'Running', guestReachable: true })).toMatchObject({
+        warmStart: { fromMemory: true, reason: 'StartedFromMemory' },
+      });
+      expect(await copy.guest('cat /etc/hostname; hostname')).toBe(`${name}\n${name}\n`);
+      expect(await copy.guest('cat /root/.ssh/authorized_keys')).toBe(`${key} of-${name}\n`);
+      found.push(await identityOf(copy));
+      await end(copy);
+    }
+    expect(new Set(found.map(({ machineId }) => machineId)).size).toBe(3);
+    expect(new Set(found.map(({ hostKey }) => hostKey)).size).toBe(3);
+    for (const { machineId } of found) expect(machineId).toMatch(/^[0-9a-f]{32}\n$/);
   },
 );

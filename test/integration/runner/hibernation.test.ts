@@ -1,11 +1,15 @@
+import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { appendFile, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { appendFile, mkdir, readdir, readFile, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
-import { expect, test } from 'vitest';
+import { promisify } from 'node:util';
+import { expect, onTestFinished, test } from 'vitest';
 import { runnerPaths } from '../../../src/api/runner.ts';
 import { kill } from '../../support/processes.ts';
+import { type SmallVolume, smallVolume } from '../../support/smallvolume.ts';
 import { allowBootTime, aPod, inNewPod, startRunner, type Pod, type RunningRunner } from './harness.ts';
+import { anImageOf, aPodOf, saved } from './savedimage.ts';
 
 allowBootTime();
 
@@ -224,11 +228,63 @@ test('what a suspension that was killed has left takes no room in the next pod',
   expect(await second.reaches(up)).toMatchObject({ warmStart: { fromMemory: true } });
 });
 
-test('a memory that cannot be written is told, and the guest goes on', async () => {
-  const runner = await aGuest(await aPod());
-  // QEMU cannot make the file where a folder is.
-  await mkdir(`${runner.pod.root}${runnerPaths.state}/memory/in/the/way`, { recursive: true });
-  await expect(runner.client.power({ action: 'suspend', suspendTo: 'Disk' })).rejects.toThrow();
+const run = promisify(execFile);
+const mebibyte = 2 ** 20;
+
+/** The volume of the pod's disk, of this size. */
+async function onSmallVolume({ root }: Pod, bytes: number): Promise<SmallVolume> {
+  const volume = await smallVolume(bytes);
+  onTestFinished(() => volume.remove());
+  const state = root + runnerPaths.state;
+  await mkdir(state, { recursive: true });
+  await run('mount', ['--bind', volume.path, state]);
+  onTestFinished(async () => void (await run('umount', ['-l', state])));
+  return volume;
+}
+
+test('a memory that the volume of the disk has no room for is not written: that is told, the guest goes on, and is suspended once there is', async () => {
+  const pod = await aPod();
+  const volume = await onSmallVolume(pod, 64 * mebibyte);
+  const runner = await aGuest(pod);
+  const request = { action: 'suspend', suspendTo: 'Disk' } as const;
+  await expect(runner.client.power(request)).rejects.toMatchObject({
+    reason: 'Conflict',
+    message: expect.stringMatching(
+      /^the disk's volume has no room for the memory of the guest: \d+ MiB are needed, \d+ MiB are free$/,
+    ),
+  });
+  expect(await runner.client.state()).toMatchObject(up);
+  expect(await seen(runner)).toBe('goes on\n');
+  await expect(memoryOf(pod)).rejects.toThrow('ENOENT');
+  await volume.resize(512 * mebibyte);
+  expect(await runner.client.power(request)).toMatchObject(asleep);
+});
+
+test('a guest that went on from the memory of its image needs room for all of it, however little it has come to yet', async () => {
+  const original = await aGuest(await aPod());
+  await saved(original, 'image');
+  const pod = await aPodOf(await anImageOf(original, 'image'));
+  // More than the guest has touched, less than its memory.
+  const volume = await onSmallVolume(pod, 208 * mebibyte);
+  const copy = await startRunner(pod);
+  expect(await copy.reaches(up)).toMatchObject({ warmStart: { fromMemory: true } });
+  const request = { action: 'suspend', suspendTo: 'Disk' } as const;
+  await expect(copy.client.power(request)).rejects.toThrow(`${192 + 32} MiB are needed`);
+  expect(await seen(copy)).toBe('goes on\n');
+  await volume.resize(512 * mebibyte);
+  expect(await copy.client.power(request)).toMatchObject(asleep);
+});
+
+test('a memory that cannot be written is told in the words of QEMU, and the guest goes on', async () => {
+  const pod = await aPod();
+  const volume = await onSmallVolume(pod, 512 * mebibyte);
+  const runner = await aGuest(pod);
+  // There is room, and no more files can be made.
+  const { files, ffree } = await statfs(volume.path);
+  await run('mount', ['-o', `remount,nr_inodes=${files - ffree}`, volume.path]);
+  await expect(runner.client.power({ action: 'suspend', suspendTo: 'Disk' })).rejects.toThrow(
+    /memory\.new.*: No space left on device$/,
+  );
   expect(await runner.client.state()).toMatchObject({ powerState: 'Running' });
   expect(await seen(runner)).toBe('goes on\n');
 });

@@ -8,6 +8,7 @@ import { memoryParts, type SavedMachine } from '../../../src/api/memory.ts';
 import { runnerPaths } from '../../../src/api/runner.ts';
 import { downloadExport } from '../../../src/runnerapi/download.ts';
 import { createGuestAgent } from '../../../src/runner/agent.ts';
+import { givingHook } from '../../support/hook.ts';
 import { kill } from '../../support/processes.ts';
 import { smallVolume } from '../../support/smallvolume.ts';
 import { allowBootTime, aPod, startRunner, type RunningRunner } from './harness.ts';
@@ -43,6 +44,7 @@ const warm = { fromMemory: true, reason: 'StartedFromMemory' };
 test('guests go on from a saved memory, each as its own; they boot from the disk where they have run or the memory does not fit', async () => {
   const original = await startRunner(await aPod());
   await original.reaches(up);
+  await original.guest(givingHook());
   await original.guest(
     'echo before > /root/file; sync; echo kept > /tmp/kept; sleep 100000 > /dev/null 2>&1 & echo $! > /tmp/pid',
   );
@@ -97,12 +99,38 @@ test('a guest that writes to its memory while it is saved goes on in the copy wh
   await original.guest(`(${count}) > /dev/null 2>&1 & echo $! > /tmp/pid`);
   await saved(original, 'image');
   const copy = await startRunner(await aPodOf(await anImageOf(original, 'image')));
-  expect(await copy.reaches(up)).toMatchObject({ warmStart: warm });
+  await copy.reaches(up);
   const lines = async () => Number(await copy.guest('wc -l < /tmp/numbers'));
   const before = await lines();
   await expect.poll(lines).toBeGreaterThan(before);
   const check = `kill $(cat /tmp/pid); awk '$1 != NR { print; exit }' /tmp/numbers; echo checked`;
   expect(await copy.guest(check)).toBe('checked\n');
+});
+
+test('a guest counts as running when its hook has ended, and what that has not done is said', async () => {
+  const original = await startRunner(await aPod());
+  await original.reaches(up);
+  await original.guest(givingHook('sleep 3; cat > /tmp/told; ! grep -q \'"fail"\' /tmp/told'));
+  await saved(original, 'image');
+  const image = await anImageOf(original, 'image');
+  const copy = await startRunner(await aPodOf(image, { metadata: [] }));
+  expect(await copy.reaches({ powerState: 'Running' })).toMatchObject({ warmStart: warm });
+  expect(await copy.guest('cat /tmp/told')).toContain(copy.pod.spec.vm.uid);
+  await endContainer(copy);
+  const failed = await startRunner(await aPodOf(image, { metadata: [{ name: 'fail', value: 'yes' }] }));
+  const shared = (why: string) => ({
+    fromMemory: true,
+    reason: 'IdentityShared',
+    message: expect.stringContaining(`/usr/lib/svc3/woken has not done its work (${why}`),
+  });
+  expect(await failed.reaches(up)).toMatchObject({ warmStart: shared('exit code 1): its machine-id') });
+  await endContainer(failed);
+  await original.guest('rm /usr/lib/svc3/woken; sync');
+  await saved(original, 'without');
+  const without = await startRunner(await aPodOf(await anImageOf(original, 'without')));
+  const { warmStart } = await without.reaches(up);
+  expect(warmStart).toMatchObject(shared(''));
+  expect(warmStart?.message).toContain('No such file');
 });
 
 test('a state that QEMU does not take costs nothing but a boot, and so does an image that has no memory', async () => {

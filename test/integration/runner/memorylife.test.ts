@@ -3,6 +3,7 @@ import { cp, mkdir, readFile, stat, truncate, writeFile } from 'node:fs/promises
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { runnerPaths } from '../../../src/api/runner.ts';
+import { givingHook } from '../../support/hook.ts';
 import { kill } from '../../support/processes.ts';
 import { allowBootTime, aPod, claimFor, clientFor, startRunner } from './harness.ts';
 import { anImageOf, aPodOf, saved } from './savedimage.ts';
@@ -14,9 +15,13 @@ const mebibyte = 2 ** 20;
 const up = { powerState: 'Running', guestReachable: true } as const;
 const warm = { fromMemory: true, reason: 'StartedFromMemory' };
 
+/** It fails in one VM. */
+const hook = `cat > /tmp/told; ! grep -q '"name":"broken"' /tmp/told`;
+
 async function anImage(): Promise<string> {
   const original = await startRunner(await aPod());
   await original.reaches(up);
+  await original.guest(givingHook(hook));
   await saved(original, 'image');
   const image = await anImageOf(original, 'image');
   const qemu = await original.qemuPid();
@@ -61,25 +66,52 @@ test('with an install medium the guest boots; once it is ejected a revert starts
   expect(await copy.reaches({ ...up, revertRequest: 'r1', iso: false })).toMatchObject({ warmStart: warm });
 });
 
-test('a guest of a pool that a VM has claimed is told whose it is again after a revert', async () => {
-  const pod = await aPodOf(await anImage(), { standby: 'Suspended' });
+async function aWaitingGuest(image: string) {
+  const pod = await aPodOf(image, { standby: 'Suspended' });
   const runner = await startRunner(pod);
   const pool = clientFor(runner.port, pod.podUid);
   await expect
     .poll(() => pool.state(), { timeout: 150_000, interval: 100 })
     .toMatchObject({ powerState: 'Suspended', standby: 'Idle', warmStart: warm });
-  const vm = { namespace: 'team', name: 'job', uid: randomUUID() };
-  await pool.claim(claimFor(pod, vm));
+  const claim = async (name: string) => {
+    const vm = { namespace: 'team', name, uid: randomUUID() };
+    // Its answer does not wait for the hook.
+    expect(await pool.claim(claimFor(pod, vm))).toMatchObject({ introducing: true, warmStart: warm });
+    return clientFor(runner.port, vm.uid);
+  };
+  return { runner, claim };
+}
+
+test('a guest of a pool that a VM has claimed is told whose it is again after a revert', async () => {
+  const { runner, claim } = await aWaitingGuest(await anImage());
   const isTold = async () => {
     await expect.poll(() => runner.guest('hostname'), { interval: 200 }).toBe('job\n');
   };
+  const claimed = await claim('job');
   await isTold();
-  const claimed = clientFor(runner.port, vm.uid);
+  await expect.poll(() => claimed.state()).not.toHaveProperty('introducing');
+  expect(await claimed.state()).toMatchObject({ warmStart: warm });
   expect(await claimed.power({ action: 'revert', revertRequest: 'r1' })).toMatchObject({
     revertRequest: 'r1',
     warmStart: warm,
   });
   await isTold();
+});
+
+test('a hook that has failed after a claim is told of when it is over', async () => {
+  const { claim } = await aWaitingGuest(await anImage());
+  const claimed = await claim('broken');
+  await expect
+    .poll(() => claimed.state(), { timeout: 60_000 })
+    .toMatchObject({
+      powerState: 'Running',
+      warmStart: {
+        fromMemory: true,
+        reason: 'IdentityShared',
+        message: expect.stringContaining('exit code 1'),
+      },
+    });
+  expect(await claimed.state()).not.toHaveProperty('introducing');
 });
 
 test('a memory that was cut off or altered on the node costs nothing but a boot', async () => {

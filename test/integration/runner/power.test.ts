@@ -11,6 +11,8 @@ describe('power verbs', () => {
     const runner = await startRunner(await aPod());
     await runner.reaches(up);
     await runner.guest('echo kept > /tmp/memory');
+    const behindSeconds = async () => Date.now() / 1000 - Number(await runner.guest('date +%s'));
+    const before = await behindSeconds();
     await expect(runner.client.power({ action: 'resume' })).rejects.toThrow(
       'cannot resume the VM: it is Running',
     );
@@ -19,8 +21,11 @@ describe('power verbs', () => {
       reason: 'Conflict',
       message: 'cannot start the VM: it is Suspended',
     });
+    // What the guest's clock stands still for.
+    await delay(10_000);
     expect(await runner.client.power({ action: 'resume' })).toMatchObject({ powerState: 'Running' });
     expect(await runner.guest('cat /tmp/memory')).toBe('kept\n');
+    await expect.poll(async () => (await behindSeconds()) - before).toBeLessThan(5);
   });
 
   test('stop asks the guest, two verbs at once are done one after the other, start boots the same disk', async () => {

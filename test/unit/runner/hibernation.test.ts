@@ -6,17 +6,24 @@ import { Hibernation } from '../../../src/runner/hibernation.ts';
 import { type SavedState, StateFile } from '../../../src/runner/statefile.ts';
 import type { Running } from '../../../src/runner/watch.ts';
 
+interface QemuGiven {
+  readonly memoryMiB?: number;
+  /** The object that has the guest's memory. */
+  readonly backend?: 'memory-backend-ram' | 'memory-backend-file';
+}
+
 /** A QEMU that writes the memory at once, into the page cache of its node. */
-function aQemu() {
+function aQemu({ memoryMiB = 1, backend = 'memory-backend-ram' }: QemuGiven = {}) {
   const said: string[] = [];
   const execute = async (command: string, args?: { uri?: string }) => {
     said.push(command);
     if (command === 'migrate') await writeFile(args?.uri?.replace('file:', '') ?? '', 'memory');
+    if (command === 'qom-get') return backend;
     if (command === 'query-status') return { status: 'running' };
     if (command === 'query-migrate') return { status: 'completed' };
     return command === 'query-chardev' ? [] : {};
   };
-  const running = { machine: { pid: process.pid, qmp: { execute } }, input: { spec: { memoryMiB: 1 } } };
+  const running = { machine: { pid: process.pid, qmp: { execute } }, input: { spec: { memoryMiB } } };
   return { said, running: running as unknown as Running };
 }
 
@@ -65,4 +72,35 @@ test('what a runner that was killed has left is taken away, and a memory that a 
   file.adopt({ ...file.current, memory: { vmUid: 'u', machine, disks: [] } });
   await hibernation.clear();
   expect(await readdir(state)).toEqual(['memory']);
+});
+
+/** No volume has so much room. */
+const hugeMiB = 2 ** 40;
+
+test('a memory that the volume has no room for is not written, and the guest is not stopped: of one from an image all counts', async () => {
+  const { state, file } = await aVolume();
+  const { said, running } = aQemu({ memoryMiB: hugeMiB, backend: 'memory-backend-file' });
+  const { signal } = new AbortController();
+  await expect(
+    new Hibernation({ state }, file).write(running, { signal, saved: { powerState: 'Suspended' } }),
+  ).rejects.toMatchObject({
+    reason: 'Conflict',
+    message: expect.stringMatching(
+      new RegExp(
+        `^the disk's volume has no room for the memory of the guest: ${hugeMiB + 32} MiB are needed, \\d+ MiB are free$`,
+      ),
+    ),
+  });
+  expect(said).toEqual(['qom-get']);
+  expect(await readdir(state)).toEqual([]);
+});
+
+test('of a memory of its own only what the guest has touched needs room', async () => {
+  const { state, file } = await aVolume();
+  const { said, running } = aQemu({ memoryMiB: hugeMiB });
+  const given = new AbortController();
+  given.abort(new Error('enough was seen'));
+  const written = new Hibernation({ state }, file).write(running, { signal: given.signal, saved: {} });
+  await expect(written).rejects.toThrow('enough was seen');
+  expect(said).toContain('migrate');
 });

@@ -1,5 +1,5 @@
 import { pino } from 'pino';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { RunnerSpec } from '../../../src/api/runner.ts';
 import { introduce, setClock, wake } from '../../../src/runner/introduction.ts';
 
@@ -12,8 +12,27 @@ interface Command {
   readonly args: object;
 }
 
-/** A guest whose agent refuses some commands, and whose programs end with a code. */
-function aGuest(refused: readonly string[] = [], exitcode = 0) {
+const hook = '/usr/lib/svc3/woken';
+const absent = `Failed to execute child process “${hook}” (No such file or directory)`;
+
+interface Faults {
+  /** Commands that its agent refuses. */
+  readonly refused?: readonly string[];
+  /** How `/bin/sh` ends, which runs the program for random numbers. */
+  readonly shell?: object;
+  /** How its hook ends; undefined where it has none. */
+  readonly hook?: object | undefined;
+}
+
+const succeeded = { exited: true, exitcode: 0 };
+
+function aGuest(faults: Faults = {}) {
+  const { refused = [] } = faults;
+  const ends: Record<string, object | undefined> = {
+    '/bin/sh': faults.shell ?? succeeded,
+    [hook]: 'hook' in faults ? faults.hook : succeeded,
+  };
+  const started: string[] = [];
   const asked: Command[] = [];
   const agent = {
     isAnswering: vi.fn(async (_timeoutMs?: number) => true),
@@ -22,8 +41,13 @@ function aGuest(refused: readonly string[] = [], exitcode = 0) {
       expect(options.timeoutMs).toBe(30_000);
       asked.push({ command, args });
       if (refused.includes(command)) throw new Error('refused');
-      if (command === 'guest-exec') return { pid: 1 } as T;
-      return (command === 'guest-exec-status' ? { exited: true, exitcode } : 7) as T;
+      if (command === 'guest-exec') {
+        const { path } = args as { path: string };
+        if (path === hook && ends[hook] === undefined) throw new Error(absent);
+        return { pid: started.push(path) } as T;
+      }
+      if (command !== 'guest-exec-status') return 7 as T;
+      return ends[started[(args as { pid: number }).pid - 1] ?? ''] as T;
     },
   };
   return { asked, agent, qmp: portOf(true) };
@@ -56,7 +80,8 @@ test('a guest is told random bytes of its own, the time, its name, and its hook 
     { command: 'guest-file-close', args: { handle: 7 } },
     { command: 'guest-set-time' },
     { command: 'guest-exec', args: { path: 'hostname', arg: ['job'] } },
-    { command: 'guest-exec', args: { path: '/usr/lib/svc3/woken' } },
+    { command: 'guest-exec', args: { path: hook } },
+    { command: 'guest-exec-status', args: { pid: 2 } },
   ]);
   const { 'input-data': told } = guest.asked[5]!.args as { 'input-data': string };
   expect(JSON.parse(Buffer.from(told, 'base64').toString())).toMatchObject({ metadata: { a: 'b' } });
@@ -67,13 +92,13 @@ test('a guest is told random bytes of its own, the time, its name, and its hook 
 });
 
 test('an agent that refuses something is told the rest', async () => {
-  const guest = aGuest(['guest-file-open', 'guest-set-time']);
+  const guest = aGuest({ refused: ['guest-file-open', 'guest-set-time'] });
   await introduce(guest, spec, log);
   const programs = guest.asked.filter(({ command }) => command === 'guest-exec').map(({ args }) => args);
   expect(programs).toMatchObject([
     { path: 'date', arg: ['-u', '-s', expect.stringMatching(/^@\d{10}$/)] },
     { path: 'hostname' },
-    { path: '/usr/lib/svc3/woken' },
+    { path: hook },
   ]);
 });
 
@@ -83,7 +108,7 @@ test('a guest without an agent is told nothing, and that is known without waitin
   const guest = { ...aGuest(), qmp: portOf(false) };
   const outcome = Promise.all([introduce(guest, spec, log), wake(guest, spec, log)]);
   await vi.advanceTimersByTimeAsync(3_100);
-  expect(await outcome).toEqual([undefined, 'identity']);
+  expect(await outcome).toEqual([undefined, [{ what: 'identity' }]]);
   expect(guest.agent.isAnswering).not.toHaveBeenCalled();
   expect(guest.asked).toEqual([]);
 });
@@ -91,13 +116,13 @@ test('a guest without an agent is told nothing, and that is known without waitin
 test('a guest whose agent does not answer is told nothing', async () => {
   const guest = aGuest();
   guest.agent.isAnswering.mockResolvedValue(false);
-  expect(await wake(guest, spec, log)).toBe('identity');
+  expect(await wake(guest, spec, log)).toEqual([{ what: 'identity' }]);
   expect(guest.asked).toEqual([]);
 });
 
 test('an agent that is there has time to answer, also where QEMU knows of it a moment later', async () => {
   const guest = { ...aGuest(), qmp: portOf(false, false, true) };
-  expect(await wake(guest, spec, log)).toBe('nothing');
+  expect(await wake(guest, spec, log)).toEqual([]);
   expect(guest.qmp.looks).toBe(3);
   expect(guest.agent.isAnswering).toHaveBeenCalledExactlyOnceWith(30_000);
 });
@@ -108,7 +133,7 @@ test('a monitor that does not answer says nothing of an agent', async () => {
   const guest = { ...aGuest(), qmp: { execute: () => Promise.reject(new Error('ended')) } };
   const outcome = wake(guest, spec, log);
   await vi.advanceTimersByTimeAsync(3_100);
-  expect(await outcome).toBe('identity');
+  expect(await outcome).toEqual([{ what: 'identity' }]);
 });
 
 /** As those call it who give each command its time. */
@@ -120,7 +145,7 @@ test('the clock of a guest is set by a program where its agent cannot', async ()
   const able = aGuest();
   await setClock(patient(able));
   expect(able.asked.map(({ command }) => command)).toEqual(['guest-set-time']);
-  const unable = aGuest(['guest-set-time']);
+  const unable = aGuest({ refused: ['guest-set-time'] });
   await setClock(patient(unable));
   expect(unable.asked[1]).toMatchObject({ command: 'guest-exec', args: { path: 'date' } });
 });
@@ -130,7 +155,7 @@ const commandsOf = ({ asked }: ReturnType<typeof aGuest>) =>
 
 test('a guest from a memory has random numbers of its own before it is told anything else', async () => {
   const guest = aGuest();
-  expect(await wake(guest, spec, log)).toBe('nothing');
+  expect(await wake(guest, spec, log)).toEqual([]);
   expect(commandsOf(guest)).toEqual([
     'guest-file-open /dev/urandom',
     'guest-file-write',
@@ -140,19 +165,56 @@ test('a guest from a memory has random numbers of its own before it is told anyt
     'guest-set-time',
     'guest-exec hostname',
     'guest-exec /usr/lib/svc3/woken',
+    'guest-exec-status',
   ]);
 });
 
 test('one that waits in a pool has them too, and is told whose it is later', async () => {
   const guest = aGuest();
-  expect(await wake(guest, { ...spec, standby: 'Suspended' }, log)).toBe('nothing');
+  expect(await wake(guest, { ...spec, standby: 'Suspended' }, log)).toEqual([]);
   expect(commandsOf(guest).at(-1)).toBe('guest-exec-status');
 });
 
-test.each([
-  ['whose agent starts no programs', aGuest(['guest-exec'])],
-  ['whose kernel refuses', aGuest([], 1)],
-])('it is known of a guest %s that its random numbers may be those of others', async (_what, guest) => {
-  expect(await wake(guest, spec, log)).toBe('randomness');
-  expect(commandsOf(guest).at(-1)).toBe('guest-exec /usr/lib/svc3/woken');
+test('it is known of a guest whose kernel refuses that its random numbers may be those of others', async () => {
+  const guest = aGuest({ shell: { exited: true, exitcode: 1 } });
+  expect(await wake(guest, spec, log)).toEqual([{ what: 'randomness' }]);
+  expect(commandsOf(guest).slice(-2)).toEqual([`guest-exec ${hook}`, 'guest-exec-status']);
+});
+
+test('a guest whose agent starts no programs has more in common with others than random numbers', async () => {
+  const shared = await wake(aGuest({ refused: ['guest-exec'] }), spec, log);
+  expect(shared).toEqual([{ what: 'randomness' }, { what: 'hook', reason: 'refused' }]);
+});
+
+describe('the hook', () => {
+  test.each<[string, Faults, boolean, string]>([
+    ['is not there', { hook: undefined }, false, absent],
+    ['fails', { hook: { exited: true, exitcode: 3 } }, true, 'exit code 3'],
+    ['is killed', { hook: { exited: true, signal: 9 } }, true, 'ended by signal 9'],
+  ])('of a guest from a memory or a pool is told of where it %s', async (_how, faults, isStarted, reason) => {
+    expect(await wake(aGuest(faults), spec, log)).toEqual([{ what: 'hook', reason }]);
+    expect(await introduce(aGuest(faults), spec, log)).toEqual({ isStarted, reason });
+  });
+
+  test('is waited for', async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const end = { exited: false, exitcode: 0 };
+    const woken = vi.fn();
+    const outcome = wake(aGuest({ hook: end }), spec, log).then(woken);
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(woken).not.toHaveBeenCalled();
+    end.exited = true;
+    await vi.advanceTimersByTimeAsync(200);
+    await outcome;
+    expect(woken).toHaveBeenCalledExactlyOnceWith([]);
+  });
+
+  test('is waited for two minutes at most', async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const outcome = wake(aGuest({ hook: { exited: false } }), spec, log);
+    await vi.advanceTimersByTimeAsync(120_500);
+    expect(await outcome).toEqual([{ what: 'hook', reason: 'not done after 120 s' }]);
+  });
 });

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readFile, rm, stat, symlink, truncate } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, stat, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
@@ -55,6 +55,22 @@ test('that there is no room for a state, not even there, is told as what it is',
   await symlink('/dev/full', `${path}.new`);
   await expect(file.save({ ejected: true })).rejects.toMatchObject({ reason: 'StorageFull' });
   expect(file.current).toEqual(fresh);
+});
+
+test('is read as none where there is none, or one that no runner has written', async () => {
+  expect(await file.read()).toBeUndefined();
+  await writeFile(path, 'half');
+  expect(await file.read()).toBeUndefined();
+  await file.save({ revertRequest: 'r' });
+  expect(await file.read()).toMatchObject({ revertRequest: 'r' });
+});
+
+test('is not taken for none where the volume does not give it', async () => {
+  await mkdir(path);
+  await expect(file.read()).rejects.toMatchObject({
+    reason: 'StartFailed',
+    message: expect.stringMatching(/^the VM's state cannot be read: EISDIR/),
+  });
 });
 
 test('the first boot of a pod answers the restart that it was made with; a guest that goes on from its claim does not', () => {

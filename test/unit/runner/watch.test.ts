@@ -3,13 +3,12 @@ import type { Machine } from '../../../src/runner/machine.ts';
 import type { QmpEvent } from '../../../src/runner/qmp.ts';
 import { createStatusBoard } from '../../../src/runner/status.ts';
 import { watchMachine } from '../../../src/runner/watch.ts';
+import { withGlobalDelays } from '../delays.ts';
 
-// Only the global timers can be faked.
-vi.mock('node:timers/promises', () => ({
-  setTimeout: (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms)),
-}));
-
-beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  withGlobalDelays();
+});
 afterEach(() => void vi.useRealTimers());
 
 /** A QEMU whose disk is full: it stops its guest again whenever that goes on. */
@@ -29,7 +28,9 @@ function watched() {
     return { status: state };
   });
   const exited = new Promise(() => undefined);
-  const machine = { qmp: { execute, onEvent }, exited, agent: { isAnswering: async () => false } };
+  const told = vi.fn(async () => undefined);
+  const agent = { isAnswering: async () => false, execute: told };
+  const machine = { qmp: { execute, onEvent }, exited, agent };
   const status = createStatusBoard({
     powerState: 'Running',
     guestReachable: true,
@@ -47,17 +48,19 @@ function watched() {
     mayQuit: async () => undefined,
   });
   const continued = () => execute.mock.calls.filter(([command]) => command === 'cont').length;
-  return { disk, stop, status, error, continued };
+  return { disk, stop, status, error, continued, told };
 }
 
-test('a guest whose disk is full is told to go on every six seconds, however often it stops', async () => {
-  const { disk, stop, status, error, continued } = watched();
+test('a guest whose disk is full is told to go on every six seconds, however often it stops, and the time once it does', async () => {
+  const { disk, stop, status, error, continued, told } = watched();
   stop();
   await vi.advanceTimersByTimeAsync(120_000);
   expect(status.current).toMatchObject({ powerState: 'Failed', reason: 'DiskFull', retrying: true });
   expect([continued(), error.mock.calls.length]).toEqual([20, 1]);
+  expect(told).not.toHaveBeenCalled();
   disk.isFull = false;
   await vi.advanceTimersByTimeAsync(6_000);
+  expect(told).toHaveBeenCalledExactlyOnceWith('guest-set-time', { time: expect.any(Number) });
   expect(status.current).toMatchObject({ powerState: 'Running', reason: undefined, retrying: false });
   expect(continued()).toBe(21);
 });

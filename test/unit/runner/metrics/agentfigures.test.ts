@@ -45,8 +45,8 @@ beforeEach(() => {
 test('a scrape does not wait for the guest: it has what the agent said before, and when', async () => {
   const [reader, machine] = [aReader(), aMachine()];
   expect(await scrape(reader, machine)).toBeUndefined();
-  const fileSystem = { size: 100, used: 40, saidAt: wall / 1000 };
-  expect(await scrape(reader, machine)).toEqual({ agentUp: true, fileSystem });
+  const fileSystems = { root: { size: 100, used: 40 }, saidAt: wall / 1000 };
+  expect(await scrape(reader, machine)).toEqual({ agentUp: true, fileSystems });
 });
 
 test('the agent is asked one question in ten scrapes; the second comes at random, so that guests do not answer all together', async () => {
@@ -75,7 +75,7 @@ test.each([
       const before = asked.length;
       const figures = await scrape(reader, machine, seconds * 1000);
       if (asked.length > before) at.push(i);
-      if (i > 0) expect(figures).toMatchObject({ fileSystem: { used: 40 } });
+      if (i > 0) expect(figures).toMatchObject({ fileSystems: { root: { used: 40 } } });
     }
     expect(at).toEqual(expected);
   },
@@ -98,14 +98,14 @@ test('a guest without an agent is asked after one, two, four, eight scrapes, the
     if (asked.length > before) at.push(i);
   }
   expect(at).toEqual([0, 1, 3, 7, 15, 25, 35]);
-  expect(reader.figures(machine)).toEqual({ agentUp: false, fileSystem: undefined });
+  expect(reader.figures(machine)).toEqual({ agentUp: false, fileSystems: undefined });
 });
 
 test('an agent that refuses to tell of file systems is there', async () => {
   const [reader, machine] = [aReader(), aMachine()];
   says = refuses;
   await scrape(reader, machine);
-  expect(await scrape(reader, machine)).toEqual({ agentUp: true, fileSystem: undefined });
+  expect(await scrape(reader, machine)).toEqual({ agentUp: true, fileSystems: undefined });
 });
 
 test.each([
@@ -119,11 +119,11 @@ test.each([
     says = answer;
     const seen = [];
     for (let i = 0; i < 32; i += 1) seen.push(await scrape(reader, machine));
-    const fileSystem = { size: 100, used: 40, saidAt: wall / 1000 };
-    expect(seen.slice(0, 5)).toEqual(Array.from({ length: 5 }, () => ({ agentUp: true, fileSystem })));
-    expect(seen[6]).toEqual({ agentUp, fileSystem });
-    expect(seen[29]).toEqual({ agentUp, fileSystem });
-    expect(seen[30]).toEqual({ agentUp, fileSystem: undefined });
+    const fileSystems = { root: { size: 100, used: 40 }, saidAt: wall / 1000 };
+    expect(seen.slice(0, 5)).toEqual(Array.from({ length: 5 }, () => ({ agentUp: true, fileSystems })));
+    expect(seen[6]).toEqual({ agentUp, fileSystems });
+    expect(seen[29]).toEqual({ agentUp, fileSystems });
+    expect(seen[30]).toEqual({ agentUp, fileSystems: undefined });
   },
 );
 
@@ -133,5 +133,21 @@ test('what the guest said before QEMU was started again is forgotten', async () 
   const next = aMachine();
   says = root(70);
   expect(await scrape(reader, next)).toBeUndefined();
-  expect(await scrape(reader, next)).toMatchObject({ fileSystem: { used: 70 } });
+  expect(await scrape(reader, next)).toMatchObject({ fileSystems: { root: { used: 70 } } });
+});
+
+test('a file system that is gone from a data disk is told of no longer, and that of the root is', async () => {
+  const [reader, machine] = [aReader(), aMachine()];
+  const on = (slot: number) => [{ 'bus-type': 'virtio', 'pci-controller': { slot } }];
+  const all = [
+    { mountpoint: '/', 'total-bytes': 100, 'used-bytes': 40, disk: on(1) },
+    { mountpoint: '/srv', 'total-bytes': 10, 'used-bytes': 9, disk: on(2) },
+  ];
+  says = async () => all;
+  await scrape(reader, machine);
+  expect(await scrape(reader, machine)).toMatchObject({ fileSystems: { data: { size: 10, used: 9 } } });
+  says = async () => all.slice(0, 1);
+  for (let i = 0; i < 10; i += 1) await scrape(reader, machine);
+  expect(reader.figures(machine)?.fileSystems).not.toHaveProperty('data');
+  expect(reader.figures(machine)).toMatchObject({ fileSystems: { root: { used: 40 } } });
 });

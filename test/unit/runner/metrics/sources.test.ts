@@ -1,10 +1,11 @@
 import { beforeEach, describe, expect, test } from 'vitest';
-import { rootFileSystem } from '../../../../src/runner/metrics/agentfigures.ts';
+import { fileSystemsIn } from '../../../../src/runner/metrics/agentfigures.ts';
 import { parseSchedstat, readCpuTimes } from '../../../../src/runner/metrics/cpu.ts';
+import { settingFamilies } from '../../../../src/runner/metrics/collect.ts';
 import { diskCounters } from '../../../../src/runner/metrics/disks.ts';
 import { availableMemory, readAvailable } from '../../../../src/runner/metrics/memory.ts';
 import { parseNetDev } from '../../../../src/runner/metrics/network.ts';
-import { createStartPhases } from '../../../../src/runner/metrics/phases.ts';
+import { createStartPhases, podPhases } from '../../../../src/runner/metrics/phases.ts';
 import { metricsText } from '../../../../src/runner/metrics/text.ts';
 import { parseResident } from '../../../../src/runner/metrics/usage.ts';
 
@@ -106,11 +107,11 @@ describe('disks', () => {
     });
   });
 
-  test('beyond the fifth are counted together', () => {
+  test('beyond the fourth are counted together', () => {
     const answer = Array.from({ length: 12 }, (_, i) => ({ qdev: `data-d${i}`, stats: stats(1) }));
     const counters = diskCounters(answer);
-    expect(counters.size).toBe(6);
-    expect(counters.get('others')).toMatchObject({ readBytes: 7, writes: 28 });
+    expect(counters.size).toBe(5);
+    expect(counters.get('others')).toMatchObject({ readBytes: 8, writes: 32 });
   });
 });
 
@@ -123,17 +124,59 @@ describe("a guest's root file system", () => {
     ['/', 100, 'much', undefined],
     ['/', 2 ** 64, 40, undefined],
   ])('at %s of %s bytes with %s used', (mountpoint, size, used, expected) => {
-    expect(rootFileSystem([{ mountpoint, 'total-bytes': size, 'used-bytes': used }])).toEqual(expected);
+    const found = fileSystemsIn([{ mountpoint, 'total-bytes': size, 'used-bytes': used }]);
+    expect(found?.root).toEqual(expected);
   });
 
   test('is none where the guest says nonsense', () => {
-    expect(rootFileSystem([null as never, 7 as never])).toBeUndefined();
+    expect(fileSystemsIn([null as never, 7 as never])).toBeUndefined();
   });
 
   test('is none where nothing can be written: such a file system is always full', () => {
     const full = { mountpoint: '/', 'total-bytes': 100, 'used-bytes': 100 };
-    expect(rootFileSystem([{ ...full, type: 'squashfs' }])).toBeUndefined();
-    expect(rootFileSystem([{ ...full, type: 'ext4' }])).toEqual({ size: 100, used: 100 });
+    expect(fileSystemsIn([{ ...full, type: 'squashfs' }])).toBeUndefined();
+    expect(fileSystemsIn([{ ...full, type: 'ext4' }])).toEqual({ root: { size: 100, used: 100 } });
+  });
+});
+
+describe('of the file systems on further disks', () => {
+  const disk = (slot: number) => ({ 'bus-type': 'virtio', 'pci-controller': { bus: 0, slot }, unit: 0 });
+  const on = (mountpoint: string, used: number, slots: readonly number[], type = 'ext4') => ({
+    mountpoint,
+    type,
+    'total-bytes': 100,
+    'used-bytes': used,
+    disk: slots.map(disk),
+  });
+  const root = on('/', 40, [1]);
+  const dataOf = (...others: object[]) => fileSystemsIn([root, ...others])?.data;
+
+  test('the fullest is told of', () => {
+    const others = [on('/srv', 50, [2]), on('/data', 95, [3]), on('/home', 60, [4])];
+    expect(fileSystemsIn([...others, root])).toEqual({
+      root: { size: 100, used: 40 },
+      data: { size: 100, used: 95 },
+    });
+    const small = { ...on('/cache', 4, [5]), 'total-bytes': 4 };
+    expect(dataOf(...others, small)).toEqual({ size: 4, used: 4 });
+  });
+
+  test.each([
+    ['lies on the disk of the root as well, as of boot', on('/boot', 99, [1])],
+    ['lies on a volume of several disks, one of which is that of the root', on('/home', 99, [2, 1])],
+    ['is that of a CD', on('/media', 100, [2], 'iso9660')],
+    ['is that of a CD in Windows', on('D:\\', 100, [2], 'CDFS')],
+    ['is in memory, or another machine has it', on('/mnt', 99, [])],
+    ['has no size', { ...on('/srv', 0, [2]), 'total-bytes': 0 }],
+    ['lies nowhere that can be read', { ...on('/srv', 99, [2]), disk: 'sdb' }],
+    ['has a disk that is none', { ...on('/srv', 99, [2]), disk: [null, 7] }],
+  ])('one that %s is not', (_what, other) => {
+    expect(dataOf(other)).toBeUndefined();
+  });
+
+  test('is none where the guest does not say where its root is', () => {
+    expect(fileSystemsIn([{ ...root, disk: [] }, on('/srv', 99, [2])])).not.toHaveProperty('data');
+    expect(fileSystemsIn([on('/srv', 99, [2])])).toBeUndefined();
   });
 });
 
@@ -201,6 +244,93 @@ describe('the first start', () => {
     phases.enter('disk');
     phases.end();
     expect(phases.first()).toBeUndefined();
+  });
+});
+
+describe('before the first start in a pod', () => {
+  const madeAtMs = 1_700_000_000_000;
+
+  test.each([
+    [madeAtMs - 1_500, madeAtMs + 4_000, 1.5, 4],
+    // The node's clock is behind that of the operator, which was set back too.
+    [madeAtMs + 2_000, madeAtMs - 3_000, 0, 0],
+  ])('a VM waited for it, then its image was pulled', (waitedSinceMs, beganAtMs, placed, pulled) => {
+    const phases = podPhases({ waitedSinceMs, madeAtMs }, beganAtMs);
+    expect(Object.fromEntries(phases)).toEqual({ placed, pulled });
+  });
+
+  test('is unknown of a pod of a pool, and of one that an older operator has made', () => {
+    expect(podPhases({}, madeAtMs).size).toBe(0);
+  });
+});
+
+describe('of a VM', () => {
+  const times = { waitedSinceMs: performance.timeOrigin - 7_000, madeAtMs: performance.timeOrigin - 4_000 };
+  const requested = { architecture: 'amd64', accelerator: 'auto', cpu: 1, memoryMiB: 256, ...times };
+
+  /** A runner, as far as its metrics look at it. */
+  function aRunner() {
+    const phases = createStartPhases();
+    const current = { powerState: 'Running', restarts: 0, warmStart: undefined as object | undefined };
+    let running: object | undefined;
+    /** @param fromMemory - undefined where there was no memory to go on from */
+    const start = (fromMemory?: boolean) => {
+      phases.enter('disk');
+      phases.enter('machine');
+      current.warmStart = fromMemory === undefined ? undefined : { fromMemory };
+      phases.enter('guest');
+      phases.end();
+      running = { input: { accelerator: 'tcg' } };
+    };
+    const supervisor = { phases, status: { current }, spec: () => requested, running: () => running };
+    const said = () => metricsText(settingFamilies(supervisor as never));
+    const kind = () => /^svc3_vm_start_info\{start="(\w+)"\} 1$/m.exec(said())?.[1];
+    const names = () => Array.from(said().matchAll(/phase="(\w+)"/g), ([, name]) => name);
+    return { phases, start, said, kind, names };
+  }
+
+  test('the accelerator is told that is in force, and before there is one what was asked for', () => {
+    const { start, said } = aRunner();
+    expect(said()).toContain('svc3_vm_info{architecture="amd64",accelerator="auto"} 1\n');
+    start();
+    expect(said()).toContain('svc3_vm_info{architecture="amd64",accelerator="tcg"} 1\n');
+  });
+
+  test('the last start is cold where it booted, warm where it went on from a memory', () => {
+    const { start, kind } = aRunner();
+    expect(kind()).toBeUndefined();
+    start(true);
+    expect(kind()).toBe('warm');
+    start(false);
+    expect(kind()).toBe('cold');
+    start();
+    expect(kind()).toBe('cold');
+  });
+
+  test('of a start that has no QEMU yet it is not known what it is', () => {
+    const { phases, start, kind } = aRunner();
+    start(true);
+    phases.enter('disk');
+    expect(kind()).toBeUndefined();
+  });
+
+  test('that got a guest of a pool the start is claimed, until it is started again', () => {
+    const { phases, start, kind } = aRunner();
+    start();
+    phases.claim();
+    expect(kind()).toBe('claimed');
+    start();
+    expect(kind()).toBe('cold');
+  });
+
+  test('what went before the runner belongs to the first start in the pod, and to no other', () => {
+    const { start, said, names } = aRunner();
+    start();
+    expect(names()).toEqual(['placed', 'pulled', 'disk', 'machine', 'guest']);
+    expect(said()).toContain('svc3_vm_start_phase_seconds{phase="placed"} 3\n');
+    expect(said()).toContain('svc3_vm_start_phase_seconds{phase="pulled"} 4\n');
+    start();
+    expect(names()).toEqual(['disk', 'machine', 'guest']);
   });
 });
 

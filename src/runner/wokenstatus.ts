@@ -1,0 +1,40 @@
+import { type HookFailure, type Shared, wokenHook } from './introduction.ts';
+import type { WarmStart } from './status.ts';
+
+const fromImage = 'the guest goes on from the memory of its image';
+
+/** What is said of a guest that goes on from the memory of its image. */
+export function wokenFromImage(shared: readonly Shared[]): WarmStart {
+  const reason = shared.length === 0 ? 'StartedFromMemory' : 'IdentityShared';
+  return { fromMemory: true, reason, message: [fromImage, ...shared.map(sentence)].join(', and ') };
+}
+
+/**
+ * What is said of a guest of a pool that is a VM's now, and whose hook has failed; undefined where nothing is to be said. One that has booted shares nothing
+ * with others: that its image has no hook is its owner's choice.
+ *
+ * @param before - how it was started
+ */
+export function wokenFromPool(
+  before: WarmStart | undefined,
+  { isStarted, reason }: HookFailure,
+): WarmStart | undefined {
+  if (before?.fromMemory === true)
+    return {
+      fromMemory: true,
+      reason: 'IdentityShared',
+      message: `${before.message}, and ${sentence({ what: 'hook', reason })}`,
+    };
+  if (!isStarted) return undefined;
+  const message = `the guest waited in a pool under another name, and its hook ${wokenHook} has failed (${reason}): it may not know its metadata and keys`;
+  return { fromMemory: false, reason: 'HookFailed', message };
+}
+
+/** Goes on from what the guest does. */
+function sentence(shared: Shared): string {
+  if (shared.what === 'hook')
+    return `its hook ${wokenHook} has not done its work (${shared.reason}): its machine-id, SSH host keys and authorized keys may be those of the image`;
+  return shared.what === 'identity'
+    ? 'has no agent that could be told that it is another VM: its host name, keys and random numbers are those of the image'
+    : 'its agent could not make its kernel take new random numbers: for a minute they may be those of other guests from the image';
+}
