@@ -216,10 +216,18 @@ function createWorkqueueMetrics(registry: Registry): Omit<ControllerMetrics, 're
   };
 }
 
+/** Sums of prom-client that are gauges, with the suffix of counters: their parts are there by `type`, without it. */
+const misnamed = [
+  'nodejs_active_resources_total',
+  'nodejs_active_handles_total',
+  'nodejs_active_requests_total',
+];
+
 /** A registry with the metrics that every process has; parts add theirs to `registry`. */
 export function createMetrics(): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
+  for (const name of misnamed) registry.removeSingleMetric(name);
   const countPass = createTally({
     name: 'svc3_reconcile_total',
     help: 'Reconcile passes by result.',

@@ -184,8 +184,8 @@ export const reasonTable: readonly ReasonRow[] = [
       nothing,
     ],
     IdentityShared: [
-      'The guest goes on from the memory of its image, and has no agent that could be told that it is another VM, or one that runs no programs; the message says what it may have in common with other guests.',
-      'Install qemu-guest-agent in the guest, allow it `guest-exec`, and save it again.',
+      'The guest goes on from the memory of its image and could not be made one of its own: it has no agent, one that runs no programs, or no hook `/usr/lib/svc3/woken` that does its work; the message says which, and what it may have in common with other guests.',
+      'Install qemu-guest-agent in the guest, allow it `guest-exec`, [give it the hook](images.md#a-hook-for-the-identity-of-copies), and save it again.',
     ],
   }),
   ...rows('VM', 'WarmStart', 'False', {
@@ -221,6 +221,10 @@ export const reasonTable: readonly ReasonRow[] = [
     NotSuspended: [
       'The guest booted: its memory could not be written to its claim when its pod ended (spec.onEviction: Suspend), so it was shut down; the message says why.',
       'Nothing; the next time give the claim the room, or the node the time, that the message names.',
+    ],
+    HookFailed: [
+      'The guest booted and waited in a pool; its hook `/usr/lib/svc3/woken` has failed when a VM got it, so that it may not know its metadata and keys. The message says how.',
+      'Run the hook in a guest of the image ([pools](pools.md#what-the-guest-is-told)), mend it, and deploy again.',
     ],
   }),
   ...rows('VM', 'RestartRequired', 'True', {

@@ -136,6 +136,9 @@ export const RunnerSpec = z.object({
   metricsPort: z.int().min(1).max(65535).optional(),
   /** The trace of this start, for the lines of the log; nothing is sent anywhere. */
   traceparent: z.string().regex(traceparentPattern).optional().catch(undefined),
+  /** Since when the VM waited for this pod, and when that was made: for metrics, in milliseconds since 1970 by the operator's clock. */
+  waitedSinceMs: z.int().min(0).optional().catch(undefined),
+  madeAtMs: z.int().min(0).optional().catch(undefined),
   gpuPassthrough: z.boolean().default(false),
   iso: z.boolean().default(false),
   /** virtio-net where true, an emulated Intel card (e1000) where false. */
@@ -209,7 +212,7 @@ export const RunnerReason = z.enum([
 ]);
 export type RunnerReason = z.infer<typeof RunnerReason>;
 
-/** How the guest of an image with memory, or with its own memory on its disk, was started; the operator shows them as reasons of condition `WarmStart`. */
+/** How the guest of an image with memory, with its own memory on its disk, or of a pool was started; the operator shows them as reasons of condition `WarmStart`. */
 export const WarmStartReason = z.enum([
   'StartedFromMemory',
   'IdentityShared',
@@ -222,6 +225,7 @@ export const WarmStartReason = z.enum([
   'MemoryNotLoaded',
   'DiskChanged',
   'NotSuspended',
+  'HookFailed',
 ]);
 export type WarmStartReason = z.infer<typeof WarmStartReason>;
 
@@ -246,11 +250,13 @@ export const RunnerState = z.object({
   guestStarted: z.boolean().optional(),
   /** Only of a guest that no VM has claimed: whether it waits already. */
   standby: z.enum(['Preparing', 'Idle']).optional().catch(undefined),
-  /** Only of a guest that had a memory to go on from: how it was started last. */
+  /** Only of a guest that had a memory to go on from, or whose hook has failed: how it was started last. */
   warmStart: z
     .object({ fromMemory: z.boolean(), reason: words(64), message: words(1024) })
     .optional()
     .catch(undefined),
+  /** A guest of a pool is being told whose it is: `warmStart` is not final before that is over. Undefined else, and from a runner that does not know the member. */
+  introducing: z.literal(true).optional().catch(undefined),
   /**
    * The boot with which the runner's life in this pod began, and how long its phases took, in milliseconds: those that are over. Undefined
    * where there was none, where another one has begun since, and from a runner that does not know the member.

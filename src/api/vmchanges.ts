@@ -63,7 +63,7 @@ const notes: Partial<Record<Field, string>> = {
   ports: 'Mappings with nodePort; those without come and go at once.',
   iso: 'Emptied, the medium is taken out at once, with any disk.',
   userData: 'cloud-init runs most of it once in the life of a VM, and again after a revert.',
-  disk: 'size grows at once, whenDeleted is read when the VM is deleted. storage, storageClassName and claimName never change, and size never shrinks.',
+  disk: 'size grows at once, whenDeleted is read when the VM is deleted. storage, storageClassName and claimName never change, and size never shrinks, whoever gave it: VM, VMConfig or image.',
   disks:
     'A disk that is taken out keeps its claim. Of one that stays size may grow; whenDeleted may change at once, with any disk.',
 };
@@ -171,12 +171,27 @@ const isoRule: Rule = {
   reason: 'FieldValueForbidden',
 };
 
+/** CEL: whether there is a size, and what it is. */
+const saysSize = (path: string) => `has(${path}) && has(${path}.size)`;
+const sizeOf = (path: string) => `quantity(${path}.size)`;
+
+/** The size that the disk has, or is to have from the VMConfig: nothing of it is given back for a smaller one that the VM says itself. */
+const hasBefore = `(has(oldSelf.status.diskSize) ? oldSelf.status.diskSize : (${saysSize(disk)} ? ${disk}.size : '0'))`;
+
+/** One that is less than the spec said before is refused at the field itself. */
+const sizeRule: Rule = {
+  rule: `!(${saysSize('self.spec.disk')}) || (${saysSize('oldSelf.spec.disk')} && ${sizeOf('self.spec.disk')}.compareTo(${sizeOf('oldSelf.spec.disk')}) <= 0) || ${unplaced} || ${sizeOf('self.spec.disk')}.compareTo(quantity(${hasBefore})) >= 0`,
+  message: 'disk.size can only grow',
+  fieldPath: '.spec.disk.size',
+};
+
 /** Rules of the whole object: what may change depends on where the VM's disk is, which its status says. */
 export const changeRules: readonly Rule[] = [
   ...nextStartFields.filter((field) => field !== 'iso').map(nextStartRule),
   ...[...resizeFields, ...nextBootFields].map(setRule),
   displayRule,
   isoRule,
+  sizeRule,
 ];
 
 const words: Readonly<Record<Application, string>> = {

@@ -42,7 +42,7 @@ export const VmUsage = z.object({
   disks: z
     .array(
       z.object({
-        name: z.string().max(64).describe('disk, data-<name>, or others for those beyond the fifth.'),
+        name: z.string().max(64).describe('disk, data-<name>, or others for those beyond the fourth.'),
         readBytes: bytes.describe('Counter.'),
         writtenBytes: bytes.describe('Counter.'),
         reads: count.describe('Counter: reads that have ended.'),

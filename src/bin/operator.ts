@@ -26,7 +26,12 @@ import { createLeaderMetrics, createWatchMetrics } from '../controller/metrics.t
 import { createNodeController } from '../controllers/node/controller.ts';
 import { nodeSettings, nodeSettingsOf } from '../controllers/node/settings.ts';
 import { createLogger, createMetrics, serveHealth } from '../telemetry.ts';
-import { createControlKeys, type ControlKeys } from '../controllers/vm/runner/controlkeys.ts';
+import {
+  type ControlKeys,
+  controlKeySecrets,
+  createControlKeyController,
+  createControlKeys,
+} from '../controllers/vm/runner/controlkeys.ts';
 import { createVmController } from '../controllers/vm/controller.ts';
 import { StartTraces } from '../controllers/vm/starts/starttraces.ts';
 import { traceEnvironment } from '../tracing/settings.ts';
@@ -120,7 +125,7 @@ function createControllers(
   );
   const pools = createVmPoolController(
     { ...common, settings: vmSettingsOf(environment) },
-    { shared: vms.shared, counted: poolMetrics.counted },
+    { shared: vms.shared, metrics: poolMetrics },
   );
   const disks = createImageControllers(
     { ...common, settings: imageSettingsOf(environment) },
@@ -131,7 +136,8 @@ function createControllers(
   const tokens = environment.SVC3_VM_METRICS
     ? [createMetricsTokenController({ ...common, settings: undefined }, () => controlKeys.signingKey())]
     : [];
-  return [credentials, vms, pools, configs, nodes, ...disks, ...tokens];
+  const keys = createControlKeyController(common, controlKeys);
+  return [credentials, vms, pools, configs, nodes, ...disks, ...tokens, keys];
 }
 
 function followStates(metrics: Metrics, informers: Informers, elector: LeaderElector): void {
@@ -181,13 +187,7 @@ async function start(signal: AbortSignal): Promise<void> {
     log,
     onDropped: metrics.eventDropped,
   });
-  const controlKeys = createControlKeys(
-    guarded,
-    informers.get(secrets, {
-      namespace: namespaces.system,
-      fieldSelector: `metadata.name=${objectNames.controlKeySecret}`,
-    }),
-  );
+  const controlKeys = createControlKeys(guarded, controlKeySecrets(informers));
   const common: Common = { client: guarded, informers, recorder, log, metrics, gate };
   const controllers = createControllers(common, controlKeys, metrics, starts);
   followStates(metrics, informers, elector);

@@ -7,6 +7,7 @@ import { images, isos, vms } from '../../src/api/resources.ts';
 import { svc3Program } from '../integration/cli/process.ts';
 import { condition, startTestApi, type TestApi } from '../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../support/cluster.ts';
+import { startCuttingProxy } from '../support/cuttingproxy.ts';
 
 const image = 'registry.example.com/team/debian:12';
 const { svc3: program, home } = svc3Program({});
@@ -115,18 +116,36 @@ describe('vm logs', () => {
   });
 });
 
-describe('Ctrl-C', () => {
-  const until = async (exists: () => Promise<unknown>) => {
-    await expect
-      .poll(() =>
-        exists().then(
-          () => true,
-          () => false,
-        ),
-      )
-      .toBe(true);
-  };
+async function until(exists: () => Promise<unknown>): Promise<void> {
+  await expect
+    .poll(() =>
+      exists().then(
+        () => true,
+        () => false,
+      ),
+    )
+    .toBe(true);
+}
 
+test('a deploy whose connection breaks says that the VM goes on', async () => {
+  const proxy = await startCuttingProxy(api.port);
+  const env = {
+    SVC3_API_URL: `https://localhost:${proxy.port}`,
+    SVC3_TOKEN: cluster.adminToken,
+    SVC3_CA_FILE: join(home, 'cut.pem'),
+  };
+  await writeFile(env.SVC3_CA_FILE, api.tls.cert);
+  const running = program(['vm', 'deploy', 'cut', '-i', image, '-n', namespace], { env });
+  await until(() => cluster.client.get(vms, 'cut', namespace));
+  await proxy.close();
+  const { code, stderr } = await running;
+  expect(code).toBe(8);
+  expect(stderr).toMatch(
+    /^svc3: cannot reach https:.*; VM cut, if it was created, goes on starting, .*svc3 vm get cut shows it/,
+  );
+});
+
+describe('Ctrl-C', () => {
   test('in a deploy says that the VM stays', async () => {
     const stop = new AbortController();
     const running = svc3(['vm', 'deploy', 'stays', '-i', image], { signal: stop.signal });

@@ -7,7 +7,7 @@ import { type VmNamespace, type VmWorld, vmWorld } from '../integration/vm/harne
 import { poolWorld, template } from '../integration/vm/poolworld.ts';
 
 /** On a loaded machine everything takes ten times as long. */
-const minutes = { timeout: 300_000, interval: 500 };
+const minutes = { timeout: 900_000, interval: 500 };
 const count = 1_000;
 const guests = 50;
 
@@ -27,7 +27,7 @@ afterAll(async () => {
   await world?.stop();
 });
 
-test('a thousand VMs on fifty guests: every VM runs in a pod of its own, and every guest that waited is used', async () => {
+test('a thousand VMs at once on fifty guests: every VM runs in a pod of its own, and every guest that waited is used', async () => {
   const results = { warm: 0, cold: 0, lost: 0 };
   let told = 0;
   const claims = {
@@ -39,8 +39,7 @@ test('a thousand VMs on fifty guests: every VM runs in a pod of its own, and eve
   await aPool(space, { template: { ...template, nodePorts }, minIdle: guests });
   await expect.poll(() => idle(space), minutes).toBe(guests);
   const names = Array.from({ length: count }, (_, i) => `job-${i}`);
-  for (let i = 0; i < count; i += guests)
-    await Promise.all(names.slice(i, i + guests).map((name) => claim(space, name)));
+  await Promise.all(names.map((name) => claim(space, name)));
   const ready = async () => {
     const { items } = await world.client.list(vms, { namespace: space.name });
     return items.filter(({ status }) => isTrue(status?.conditions, 'Ready')).length;
@@ -50,4 +49,4 @@ test('a thousand VMs on fifty guests: every VM runs in a pod of its own, and eve
   expect(results.warm).toBeGreaterThanOrEqual(guests);
   expect(results.warm + results.cold).toBe(count);
   expect(told).toBe(results.warm);
-}, 900_000);
+}, 1_500_000);

@@ -9,6 +9,7 @@ import { podNameOf } from '../../src/controllers/vm/names.ts';
 import type { VmSettings } from '../../src/controllers/vm/settings.ts';
 import { startVmOperator, type TestOperator } from '../support/operator.ts';
 import { simulateKubelet, type SimulatedKubelet } from '../support/kubelet.ts';
+import type { TestRegistryOptions } from '../support/registry.ts';
 import {
   anImage,
   becomesReady,
@@ -24,8 +25,8 @@ export interface SavingWorld extends ImageCluster {
   readonly kubelet: SimulatedKubelet;
 }
 
-export async function savingWorld(): Promise<SavingWorld> {
-  const cluster = await imageCluster();
+export async function savingWorld(options?: TestRegistryOptions): Promise<SavingWorld> {
+  const cluster = await imageCluster(options);
   const kubelet = simulateKubelet(cluster.client);
   // Worker pods are processes of their own.
   kubelet.behave(({ metadata }) => ({

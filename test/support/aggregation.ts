@@ -15,8 +15,8 @@ export interface AggregatedCluster {
   remove(): Promise<void>;
 }
 
-/** Leads kube-apiserver to an api on this machine. */
-async function register(client: RootClient, port: number): Promise<void> {
+/** Leads kube-apiserver to an api on this machine; the namespace of the installation has to be there. */
+export async function registerApi(client: RootClient, port: number): Promise<void> {
   // There are no pods: the Service leads to this machine by name.
   const service = { type: 'ExternalName' as const, externalName: 'localhost', ports: [{ port }] };
   await client.create(services, { metadata: { name: 'svc3-api', namespace: 'svc3-system' }, spec: service });
@@ -61,7 +61,7 @@ export async function aggregatedCluster(): Promise<AggregatedCluster> {
     async start() {
       const api = await startApiProcess(plane.kubeconfigPath, { SVC3_HTTP_PORT: String(port) });
       running.push(api);
-      if (port === 0) await register(client, api.port);
+      if (port === 0) await registerApi(client, api.port);
       port = api.port;
       return api;
     },

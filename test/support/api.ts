@@ -59,7 +59,10 @@ export interface Answer {
   readonly json: any;
 }
 
-/** A real api on loopback over the real kube-apiserver; only runner, store and registry are stand-ins. */
+/**
+ * A real api on loopback over the real kube-apiserver; only runner, store and registry are stand-ins. It cannot show what these answer;
+ * test/e2e/api.test.ts does.
+ */
 export async function startTestApi(
   client: KubeClient,
   overrides: Partial<Services> | ((services: Services) => Partial<Services>) = {},
@@ -95,7 +98,10 @@ export async function startTestApi(
     },
     remotes: {
       list: () =>
-        Promise.resolve({ items: [{ name: 'registry.example.com/team/debian:12' }], incomplete: [] }),
+        Promise.resolve({
+          items: [{ name: 'registry.example.com/team/debian:12', tags: ['11', '12'] }],
+          incomplete: [],
+        }),
     },
     runners: {
       openVnc: () => Promise.resolve(new PassThrough()),

@@ -46,8 +46,16 @@ export function dashboard(
   return { queries: panels.flatMap(({ targets }) => targets.map(({ expr }) => filled(expr))), variables };
 }
 
-/** Those of the queries that have no data. Rejects where Prometheus cannot read one. */
-export async function withoutData(prometheus: Prometheus, queries: readonly string[]): Promise<string[]> {
+/**
+ * Those of the queries that have no data: no series, or none with a number. `NaN`, as of a quotient of nothing by nothing, is a gap in Grafana.
+ * Rejects where Prometheus cannot read one.
+ */
+export async function withoutData(
+  prometheus: Pick<Prometheus, 'query'>,
+  queries: readonly string[],
+): Promise<string[]> {
   const results = await Promise.all(queries.map((query) => prometheus.query(query)));
-  return queries.filter((_, i) => results[i]?.length === 0);
+  return queries.filter(
+    (_, i) => !results[i]?.some(({ value: [, value] }) => Number.isFinite(Number(value))),
+  );
 }

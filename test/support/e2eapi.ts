@@ -18,6 +18,9 @@ export interface Reply {
 /** @param bearer - '': nobody; absent: the user whose API it is */
 export type Curl = (method: string, path: string, body?: object, bearer?: string) => Promise<Reply>;
 
+/** Sends a disk as the file of a form. */
+export type UploadFile = (path: string, file: string) => Promise<Reply>;
+
 /**
  * Adds somebody who may work in the default namespace and is no administrator. Whoever calls removes them: `svc3 user remove`.
  *
@@ -27,7 +30,12 @@ export async function apiOf(
   cluster: E2eCluster,
   dir: string,
   user: string,
-): Promise<{ readonly baseUrl: string; readonly token: string; readonly curl: Curl }> {
+): Promise<{
+  readonly baseUrl: string;
+  readonly token: string;
+  readonly curl: Curl;
+  readonly upload: UploadFile;
+}> {
   const { ports } = (await readSettings(cluster.places)) ?? {};
   const baseUrl = `https://127.0.0.1:${ports?.api}`;
   const certificate = await vi.waitFor(
@@ -51,14 +59,13 @@ export async function apiOf(
     return stdout.trim();
   }, eventually);
 
-  async function curl(method: string, path: string, body?: object, bearer = token): Promise<Reply> {
+  async function send(method: string, path: string, bearer: string, more: string[]): Promise<Reply> {
     const how = `--silent --show-error --max-time 300 --write-out \n%{http_code} --request ${method}`;
     const authorization = bearer === '' ? [] : ['--header', `Authorization: Bearer ${bearer}`];
-    const json = ['--header', 'Content-Type: application/json', '--data', JSON.stringify(body)];
     const { stdout } = await execute('curl', [
       ...how.split(' '),
       ...authorization,
-      ...(body === undefined ? [] : json),
+      ...more,
       '--cacert',
       join(dir, 'ca.pem'),
       `${baseUrl}${path}`,
@@ -68,5 +75,11 @@ export async function apiOf(
     return { code: Number(stdout.slice(end + 1)), body: text.startsWith('{') ? JSON.parse(text) : text };
   }
 
-  return { baseUrl, token, curl };
+  const curl: Curl = (method, path, body, bearer = token) => {
+    const json = ['--header', 'Content-Type: application/json', '--data', JSON.stringify(body)];
+    return send(method, path, bearer, body === undefined ? [] : json);
+  };
+  const upload: UploadFile = (path, file) => send('POST', path, token, ['--form', `file=@${file}`]);
+
+  return { baseUrl, token, curl, upload };
 }

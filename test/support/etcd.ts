@@ -6,10 +6,20 @@ import { fromJSON } from '@grpc/proto-loader';
 export interface Etcd {
   /** All keys that begin so, with their values. */
   list(prefix: string): Promise<EtcdEntry[]>;
+  /** What of it has been written since a revision; `'0'`: all. What is gone shows in the count of keys. */
+  writtenSince(prefix: string, revision: string): Promise<EtcdChanges>;
   put(key: string, value: Buffer): Promise<void>;
   /** Whether the key was there. */
   delete(key: string): Promise<boolean>;
   close(): void;
+}
+
+export interface EtcdChanges {
+  /** Of now. */
+  readonly revision: string;
+  readonly entries: EtcdEntry[];
+  /** How many keys begin so, written since or not. */
+  readonly count: number;
 }
 
 export interface EtcdEntry {
@@ -32,8 +42,21 @@ const definition = fromJSON(
         nested: {
           KV: { methods: { Range: call('Range'), Put: call('Put'), DeleteRange: call('DeleteRange') } },
           KeyValue: { fields: { key: field('bytes', 1), value: field('bytes', 5) } },
-          RangeRequest: { fields: { key: field('bytes', 1), rangeEnd: field('bytes', 2) } },
-          RangeResponse: { fields: { kvs: { ...field('KeyValue', 2), rule: 'repeated' as const } } },
+          RangeRequest: {
+            fields: {
+              key: field('bytes', 1),
+              rangeEnd: field('bytes', 2),
+              minModRevision: field('int64', 10),
+            },
+          },
+          ResponseHeader: { fields: { revision: field('int64', 3) } },
+          RangeResponse: {
+            fields: {
+              header: field('ResponseHeader', 1),
+              kvs: { ...field('KeyValue', 2), rule: 'repeated' as const },
+              count: field('int64', 4),
+            },
+          },
           PutRequest: { fields: { key: field('bytes', 1), value: field('bytes', 2) } },
           PutResponse: { fields: {} },
           DeleteRangeRequest: { fields: { key: field('bytes', 1) } },
@@ -59,15 +82,22 @@ export function etcdOf({ dir }: { readonly dir: string }): Etcd {
       );
     });
   };
+  async function range(prefix: string, minModRevision: bigint): Promise<EtcdChanges> {
+    const key = Buffer.from(prefix);
+    // The first key behind all that begin so.
+    const rangeEnd = Buffer.from(key);
+    rangeEnd[key.length - 1] = (key.at(-1) ?? 0) + 1;
+    const { header, kvs, count } = await ask<{
+      header: { revision: string };
+      kvs: { key: Buffer; value: Buffer }[];
+      count: string;
+    }>('Range', { key, rangeEnd, minModRevision: String(minModRevision) });
+    const entries = kvs.map(({ key: found, value }) => ({ key: found.toString(), value }));
+    return { revision: header.revision, entries, count: Number(count) };
+  }
   return {
-    async list(prefix) {
-      const key = Buffer.from(prefix);
-      // The first key behind all that begin so.
-      const rangeEnd = Buffer.from(key);
-      rangeEnd[key.length - 1] = (key.at(-1) ?? 0) + 1;
-      const { kvs } = await ask<{ kvs: { key: Buffer; value: Buffer }[] }>('Range', { key, rangeEnd });
-      return kvs.map(({ key: found, value }) => ({ key: found.toString(), value }));
-    },
+    list: async (prefix) => (await range(prefix, 0n)).entries,
+    writtenSince: (prefix, revision) => range(prefix, BigInt(revision) + 1n),
     async put(key, value) {
       await ask('Put', { key: Buffer.from(key), value });
     },

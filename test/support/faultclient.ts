@@ -5,7 +5,10 @@ export interface Write {
   readonly plural: string;
   readonly subresource: string | undefined;
   readonly name: string | undefined;
+  readonly namespace: string | undefined;
 }
+
+const keyOf = ({ name, namespace }: { name: string; namespace?: string }) => ({ name, namespace });
 
 /** What happens to one write: done and answered, done but the answer never arrives, or never done. */
 export type Fault = 'none' | 'lostAnswer' | 'lostRequest';
@@ -45,6 +48,7 @@ export function withFaults(
           plural: resource.plural,
           subresource: options?.subresource,
           name: object.metadata?.name,
+          namespace: object.metadata?.namespace,
         },
         () => client.create(resource, object, options),
       ),
@@ -55,12 +59,13 @@ export function withFaults(
           plural: resource.plural,
           subresource: options?.subresource,
           name: object.metadata?.name,
+          namespace: object.metadata?.namespace,
         },
         () => client.apply(resource, object, options),
       ),
     patch: (resource, key, patch, options) =>
       guarded(
-        { verb: 'patch', plural: resource.plural, subresource: options?.subresource, name: key.name },
+        { verb: 'patch', plural: resource.plural, subresource: options?.subresource, ...keyOf(key) },
         () => client.patch(resource, key, patch, options),
       ),
     replace: (resource, object, options) =>
@@ -70,11 +75,12 @@ export function withFaults(
           plural: resource.plural,
           subresource: options?.subresource,
           name: object.metadata?.name,
+          namespace: object.metadata?.namespace,
         },
         () => client.replace(resource, object, options),
       ),
     delete: (resource, key, options) =>
-      guarded({ verb: 'delete', plural: resource.plural, subresource: undefined, name: key.name }, () =>
+      guarded({ verb: 'delete', plural: resource.plural, subresource: undefined, ...keyOf(key) }, () =>
         client.delete(resource, key, options),
       ),
   };

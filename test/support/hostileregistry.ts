@@ -26,7 +26,10 @@ export interface HostileRegistry {
   close(): void;
 }
 
-/** A registry over plain HTTP that says whatever a test wants, and counts what is read of it. */
+/**
+ * A registry over plain HTTP that says whatever a test wants, and counts what is read of it. It cannot show how real ones answer;
+ * test/integration/registry/client.test.ts does.
+ */
 export async function startHostileRegistry(): Promise<HostileRegistry> {
   const answers = new Map<string, Answer>();
   const requests: string[] = [];

@@ -47,7 +47,8 @@ export interface SimulatedKubelet {
 
 /**
  * Plays the nodes of a cluster: Node objects with leases, and what kubelets write about pods. Admission, binding and
- * garbage collection are the real control plane's.
+ * garbage collection are the real control plane's. It cannot show what a kubelet makes of a pod's spec, images, probes and containers;
+ * test/e2e/vm.test.ts and test/life/drain.test.ts do.
  * @param watched - all pods, where the caller has them and runs the informer afterwards
  */
 export function simulateKubelet(

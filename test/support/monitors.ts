@@ -216,6 +216,7 @@ function podTargets(namespace: string, pod: Pod): TargetGroup[] {
     [meta('namespace')]: namespace,
     [meta('pod_name')]: pod.metadata.name ?? '',
     [meta('pod_phase')]: phase,
+    [meta('pod_node_name')]: pod.spec.nodeName ?? '',
     ...(controller === undefined
       ? {}
       : {

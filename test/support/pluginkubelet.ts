@@ -17,7 +17,10 @@ import {
   registrationService,
 } from '../../src/nodeagent/devicepluginapi.ts';
 
-/** The kubelet's side of the device plugin API, over its real gRPC socket in a folder of its own. */
+/**
+ * The kubelet's side of the device plugin API, over its real gRPC socket in a folder of its own. It cannot show which pod the kubelet gives a
+ * device, nor that a container can open it; test/e2e/devices.test.ts does, and with VFIO test/gpu/gpunode.test.ts.
+ */
 export interface PluginKubelet {
   readonly directory: string;
   readonly registrations: readonly RegisterRequest[];

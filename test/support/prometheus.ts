@@ -1,32 +1,26 @@
 /** A real Prometheus for tests, from the Debian package of this machine's release: unpacked, never installed. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
-import { homedir, tmpdir } from 'node:os';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text as textOf } from 'node:stream/consumers';
 import { stringify } from 'yaml';
-import { withLock } from '../../src/localcluster/cluster/lock.ts';
 import { freePorts } from '../../src/localcluster/controlplane/ports.ts';
-import { run } from '../../src/localcluster/host/command.ts';
+import { debianPrograms } from './debianprogram.ts';
 
-const folder = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'svc3/prometheus');
-
-/** Unpacks it into the cache unless it is there; resolves to the path of one of its programs. */
+/** The path of one of its programs. */
 export async function prometheusProgram(name: 'prometheus' | 'promtool'): Promise<string> {
-  const root = join(folder, 'root');
-  await withLock(`${folder}.lock`, async () => {
-    if (existsSync(root)) return;
-    await rm(folder, { recursive: true, force: true });
-    await mkdir(folder, { recursive: true });
-    await run('apt-get', ['download', 'prometheus'], { cwd: folder });
-    const archive = (await readdir(folder)).find((file) => file.endsWith('.deb')) ?? '';
-    const unpacked = join(folder, 'unpacked');
-    await run('dpkg', ['-x', join(folder, archive), unpacked]);
-    await run('mv', [unpacked, root]);
-    await rm(join(folder, archive));
-  });
-  return join(root, 'usr/bin', name);
+  return join(await debianPrograms('prometheus'), name);
+}
+
+/** What promtool finds fault with in metrics as they are served: nothing, where all is well. */
+export async function faultsOfMetrics(text: string): Promise<string> {
+  const promtool = spawn(await prometheusProgram('promtool'), ['check', 'metrics'], { stdio: 'pipe' });
+  promtool.stdin.end(text);
+  const said = textOf(promtool.stderr);
+  const [code] = (await once(promtool, 'exit')) as [number];
+  return code === 0 ? await said : `ended with ${code}: ${await said}`;
 }
 
 export interface ScrapedTarget {

@@ -45,10 +45,12 @@ export interface TestRegistryOptions {
   tls?: boolean;
   /** Life of the tokens of the token service, in seconds. */
   tokenSeconds?: number;
+  /** What `auth: 'basic'` asks for, where a test looks for it afterwards. */
+  password?: string;
 }
 
 const username = 'alice';
-const password = 'correct-horse-battery';
+const usualPassword = 'correct-horse-battery';
 
 /** A real registry (distribution) on loopback, with the authentication that was asked for. */
 export async function startRegistry(options: TestRegistryOptions = {}): Promise<TestRegistry> {
@@ -57,10 +59,14 @@ export async function startRegistry(options: TestRegistryOptions = {}): Promise<
   const [port] = (await freePorts(1)) as [number];
   const address = `127.0.0.1:${port}`;
   const scheme = options.tls === true ? 'https' : 'http';
+  const { password = usualPassword } = options;
   const tokens =
     options.auth === 'token' ? await startTokenService(dir, options.tokenSeconds ?? 60) : undefined;
   const tls = options.tls === true ? await selfSigned(dir) : undefined;
-  await writeFile(join(dir, 'config.yml'), await configuration({ dir, address, options, tokens, tls }));
+  await writeFile(
+    join(dir, 'config.yml'),
+    await configuration({ dir, address, password, options, tokens, tls }),
+  );
   const command = [tools.path('registry'), 'serve', join(dir, 'config.yml')] as const;
 
   const start = async (): Promise<Child> => {
@@ -105,12 +111,20 @@ export async function startRegistry(options: TestRegistryOptions = {}): Promise<
 interface Configuration {
   dir: string;
   address: string;
+  password: string;
   options: TestRegistryOptions;
   tokens: TokenService | undefined;
   tls: { certificate: string; key: string } | undefined;
 }
 
-async function configuration({ dir, address, options, tokens, tls }: Configuration): Promise<string> {
+async function configuration({
+  dir,
+  address,
+  password,
+  options,
+  tokens,
+  tls,
+}: Configuration): Promise<string> {
   await mkdir(join(dir, 'data'), { recursive: true });
   const auth: Record<string, unknown> = {};
   if (options.auth === 'basic') {
@@ -181,7 +195,7 @@ async function startTokenService(dir: string, seconds: number): Promise<TokenSer
   let issued = 0;
   const faults: TokenServiceFaults = { clockAheadSeconds: 0, claimedSeconds: seconds };
   const server = createServer((request, response) => {
-    const expected = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
+    const expected = `Basic ${Buffer.from(`${username}:${usualPassword}`).toString('base64')}`;
     if (request.headers.authorization !== undefined && request.headers.authorization !== expected) {
       response.writeHead(401).end();
       return;

@@ -13,7 +13,10 @@ function serverInit(name: string): Buffer {
   return Buffer.concat([init, Buffer.from(name)]);
 }
 
-/** A screen that shows nothing (RFC 6143, without authentication): what a client has to see to be connected. */
+/**
+ * A screen that shows nothing (RFC 6143, without authentication): what a client has to see to be connected. It cannot show that the picture and
+ * the keys are the guest's; test/life/page.test.ts does.
+ */
 export function rfbServer(name = 'screen'): Duplex {
   const answers = [Buffer.from([1, 1]), Buffer.from([0, 0, 0, 0]), serverInit(name)];
   const stream: Duplex = new Duplex({

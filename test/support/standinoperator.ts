@@ -7,7 +7,10 @@ import { isSvc3Error } from '../../src/errors.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 import { condition, reportVm, runningStatus } from './api.ts';
 
-/** Reports every VM of a namespace as being what its spec requests, as the operator does when nothing goes wrong. */
+/**
+ * Reports every VM of a namespace as being what its spec requests, as the operator does when nothing goes wrong. It cannot show that a
+ * VM runs or a disk is stored, nor when; test/life/gateway.test.ts and test/e2e/api.test.ts do.
+ */
 export function startStandInOperator(
   client: KubeClient,
   namespace: string,

@@ -75,6 +75,11 @@ export function watchPage(
     const url = request.url();
     if (!url.startsWith(`${origin}/`) && !url.startsWith('data:')) faults.push(`asked ${url}`);
   });
+  // No request tells of them.
+  page.on('websocket', (socket) => {
+    const url = socket.url();
+    if (!url.startsWith(`${origin.replace(/^http/, 'ws')}/`)) faults.push(`opened ${url}`);
+  });
   page.on('requestfinished', (request) => {
     if (!request.url().includes('/ui/live')) finished.push(request);
   });

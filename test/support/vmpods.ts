@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -11,6 +11,7 @@ import { runnerEnvironment, runnerPaths } from '../../src/api/runner.ts';
 import { effectiveAnnotation } from '../../src/controllers/vm/names.ts';
 import { createInformer } from '../../src/kube/informer.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
+import { run as command } from '../../src/localcluster/host/command.ts';
 import { inGuest } from './guest.ts';
 import { childrenOf, kill } from './processes.ts';
 
@@ -23,6 +24,8 @@ export interface VmPods {
   isReady(pod: Pod): boolean;
   /** Process ids of the QEMU of a VM. */
   qemus(vm: string): Promise<number[]>;
+  /** What all runners have written so far, the consoles of their guests and the messages that they ended with among it. */
+  output(): string;
   /** Runs a shell script in the guest. */
   guest(vm: string, script: string): Promise<string>;
   stop(): Promise<void>;
@@ -50,12 +53,14 @@ interface RunningPod {
 
 /**
  * Stands in for the containers of VM pods: runs the real runner with the real QEMU as processes of this machine, each at an address of its
- * own, with what the pod's annotations say.
+ * own, with what the pod's annotations say. It cannot show that the pod's image, user, devices, limits and network let them work;
+ * test/life/life.test.ts and test/life/pool.test.ts do.
  */
 export function runVmPods({ client, network, disk, environment, changed }: VmPodsOptions): VmPods {
   const stopping = new AbortController();
   const running = new Map<string, RunningPod>();
   const begun = new Set<string>();
+  let output = '';
   const work: Promise<void>[] = [];
   const dispatcher = new Agent({ connect: { rejectUnauthorized: false } });
   const informer = createInformer({ client, resource: pods, labelSelector: labels.vm });
@@ -65,16 +70,25 @@ export function runVmPods({ client, network, disk, environment, changed }: VmPod
     const vm = pod.metadata.labels?.[labels.vm] ?? '';
     const root = await mkdtemp(join(tmpdir(), 'svc3-vmpod-'));
     await writePodFiles(root, pod, disk);
+    const terminationLog = join(root, 'termination-log');
     const child = spawn(process.execPath, [program], {
-      stdio: 'ignore',
+      stdio: ['ignore', 'pipe', 'pipe'],
       env: {
         PATH: process.env['PATH'],
         SVC3_ROOT: root,
-        SVC3_TERMINATION_LOG: join(root, 'termination-log'),
+        SVC3_TERMINATION_LOG: terminationLog,
         [runnerEnvironment.podUid]: uid,
         [runnerEnvironment.bind]: address,
         ...environment?.(vm),
       },
+    });
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', (chunk: Buffer) => (output += chunk.toString('utf8')));
+    child.once('exit', () => {
+      readFile(terminationLog, 'utf8').then(
+        (message) => (output += message),
+        () => undefined,
+      );
     });
     running.set(uid, { root, child, address, vm, isReady: false });
     changed();
@@ -122,6 +136,7 @@ export function runVmPods({ client, network, disk, environment, changed }: VmPod
   return {
     addressOf: ({ metadata }) => running.get(metadata.uid ?? '')?.address,
     isReady: ({ metadata }) => running.get(metadata.uid ?? '')?.isReady ?? true,
+    output: () => output,
     qemus: async (vm) => childrenOf(of(vm)?.child.pid ?? 0),
     guest: (vm, script) => inGuest(`${of(vm)?.root ?? ''}${runnerPaths.run}/agent.sock`, script),
     async stop() {
@@ -133,11 +148,16 @@ export function runVmPods({ client, network, disk, environment, changed }: VmPod
   };
 }
 
-/** What the kubelet mounts: the image volume, and annotations through the downward API. */
-async function writePodFiles(root: string, { metadata }: Pod, disk: string): Promise<void> {
+/** What the kubelet mounts: the image volume, annotations through the downward API, and the claims of data disks, each with an empty file system. */
+async function writePodFiles(root: string, { metadata, spec }: Pod, disk: string): Promise<void> {
   for (const folder of [`${runnerPaths.image}/disk`, runnerPaths.run, '/etc/svc3/podinfo'])
     await mkdir(root + folder, { recursive: true });
   await copyFile(disk, `${root}${runnerPaths.image}/disk/${basename(disk)}`);
+  const mounted = spec.containers.flatMap(({ volumeMounts = [] }) => volumeMounts);
+  for (const { mountPath } of mounted.filter((one) => one.mountPath.startsWith(`${runnerPaths.disks}/`))) {
+    await mkdir(root + mountPath, { recursive: true });
+    await command('mkfs.ext4', ['-q', join(root + mountPath, 'disk.img'), '16M']);
+  }
   const files: [path: string, annotation: string][] = [
     [runnerPaths.controlKeys, annotations.controlKeys],
     [runnerPaths.spec, annotations.runnerSpec],

@@ -18,7 +18,10 @@ export function aUsage(uptimeSeconds: number, more: Partial<VmUsage> = {}): VmUs
   };
 }
 
-/** Stands for the runners of all VMs: guests that were started with the test's process. */
+/**
+ * Stands for the runners of all VMs: guests that were started with the test's process. It cannot show what QEMU and a guest tell;
+ * test/integration/runner/metrics.test.ts does.
+ */
 export function usagesStandIn(): VmUsages {
   return { of: () => Promise.resolve(aUsage(performance.now() / 1000)) };
 }

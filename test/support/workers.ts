@@ -23,12 +23,17 @@ export interface WorkerKubelet {
   /** Pods that appear while it is paused are run when it goes on. */
   pause(): void;
   resume(): void;
+  /** What all of them have written so far to stdout and stderr. */
+  output(): string;
   /** Peak of the resident memory of all workers so far, in bytes. */
   peakRss(): number;
   stop(): Promise<void>;
 }
 
-/** Stands in for the kubelets of worker pods: runs the real worker as a process, with what the pod's spec gives it. */
+/**
+ * Stands in for the kubelets of worker pods: runs the real worker as a process, with what the pod's spec gives it. It cannot show that
+ * the worker's image, user, volumes, limits and network policies let it work; test/life/gateway.test.ts does.
+ */
 export function runWorkers(client: KubeClient): WorkerKubelet {
   const stopping = new AbortController();
   const running = new Map<string, ChildProcess>();
@@ -37,6 +42,7 @@ export function runWorkers(client: KubeClient): WorkerKubelet {
   let listener: (child: ChildProcess, pod: Pod) => void = () => undefined;
   let isPaused = false;
   let peak = 0;
+  let output = '';
   const informer = createInformer({
     client,
     resource: pods,
@@ -52,9 +58,11 @@ export function runWorkers(client: KubeClient): WorkerKubelet {
         [join(repository, 'src/bin/worker.ts')],
         {
           env: environment,
-          stdio: ['ignore', 'ignore', 'ignore'],
+          stdio: ['ignore', 'pipe', 'pipe'],
         },
       );
+      for (const stream of [child.stdout, child.stderr])
+        stream.on('data', (chunk: Buffer) => (output += chunk.toString('utf8')));
       running.set(pod.metadata.uid ?? '', child);
       listener(child, pod);
       const sampling = setInterval(() => {
@@ -105,6 +113,7 @@ export function runWorkers(client: KubeClient): WorkerKubelet {
       isPaused = false;
       for (const pod of informer.list()) look(pod);
     },
+    output: () => output,
     peakRss: () => peak,
     async stop() {
       stopping.abort();

@@ -88,6 +88,15 @@ test('metrics count passes and calls with few labels', async () => {
   expect(text).toContain('svc3_kube_request_duration_seconds_count{method="GET"} 2');
 });
 
+test('what is no counter is not named like one, and the parts of what is left out are there', async () => {
+  const all = await createMetrics().registry.getMetricsAsJSON();
+  const misnamed = all.filter(({ name, type }) => name.endsWith('_total') && String(type) !== 'counter');
+  expect(misnamed.map(({ name }) => name)).toEqual([]);
+  expect(all.map(({ name }) => name)).toEqual(
+    expect.arrayContaining(['nodejs_active_resources', 'nodejs_active_handles', 'nodejs_active_requests']),
+  );
+});
+
 test("workqueues have client-go's metrics", async () => {
   const { registry, controllers } = createMetrics();
   const state = { depth: () => 2, adds: () => 7, retries: () => 3 };

@@ -1,10 +1,11 @@
 import type { KeyObject } from 'node:crypto';
 import type { Secret } from '../../api/core.ts';
-import { labels, namespaces, objectNames } from '../../api/meta.ts';
+import { labels, objectNames } from '../../api/meta.ts';
 import { secrets, typeMeta, vms } from '../../api/resources.ts';
 import { type Controller, createController } from '../../controller/controller.ts';
 import type { Runtime } from '../../controller/runtime.ts';
 import type { Submitted } from '../../api/object.ts';
+import { controlKeySecrets } from '../vm/runner/controlkeys.ts';
 import { signMetricsToken } from '../../runnerapi/metricstoken.ts';
 
 /** The control key is not there yet, in milliseconds. */
@@ -20,11 +21,6 @@ export function createMetricsTokenController(
 ): Controller {
   const vmCache = informers.get(vms);
   const tokens = informers.get(secrets, { fieldSelector: `metadata.name=${objectNames.metricsSecret}` });
-
-  const keySecret = informers.get(secrets, {
-    namespace: namespaces.system,
-    fieldSelector: `metadata.name=${objectNames.controlKeySecret}`,
-  });
 
   function hasVms(namespace: string): boolean {
     return vmCache.list(namespace).some(({ metadata }) => metadata.deletionTimestamp === undefined);
@@ -53,7 +49,7 @@ export function createMetricsTokenController(
     if (kind === 'added') controller.enqueue(object.metadata.namespace);
   });
   tokens.onChange(({ object }) => controller.enqueue(object.metadata.namespace));
-  keySecret.onChange(() => {
+  controlKeySecrets(informers).onChange(() => {
     for (const namespace of new Set(vmCache.list().map(({ metadata }) => metadata.namespace)))
       controller.enqueue(namespace);
   });

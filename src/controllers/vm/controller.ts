@@ -42,6 +42,7 @@ import { VmReconciler } from './reconciler.ts';
 import { ImageResolutions } from './resolve/imageresolutions.ts';
 import type { ResolveSources } from './resolve/resolve.ts';
 import type { ImageResolver } from './resolve/imageresolutions.ts';
+import { controlKeySecrets } from './runner/controlkeys.ts';
 import { type OpenRunner, RunnerLinks } from './runner/runnerlinks.ts';
 import type { VmSettings } from './settings.ts';
 import { debounced, paced } from './pacing.ts';
@@ -107,6 +108,7 @@ function createCaches({ informers }: Runtime<VmSettings>) {
     /** Of Persistent disks. */
     claims: informers.get(persistentVolumeClaims, { labelSelector: `${labels.disk}=true` }),
     pullSecrets: informers.get(secrets, { fieldSelector: `metadata.name=${objectNames.pullSecret}` }),
+    keySecrets: controlKeySecrets(informers),
   };
 }
 
@@ -149,8 +151,7 @@ function createReconciler(
     vmPool: (name, namespace) => caches.pools.get(name, namespace),
     image: (name, namespace) => caches.images.get(name, namespace),
     iso: (name, namespace) => caches.isos.get(name, namespace),
-    answer: (key, namespace, reference, withSize) =>
-      resolutions?.resolve(key, namespace, reference, withSize),
+    answer: (key, namespace, reference, sought) => resolutions?.resolve(key, namespace, reference, sought),
     settings,
   };
   return new VmReconciler({
@@ -227,6 +228,7 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
   followVms(caches, controller);
   followSources(caches, memory, controller, parts.resolver);
   followPools(caches, controller);
+  followControlKeys(caches, controller);
   const { inventory, standbys, waiting } = memory;
   const shared: Shared = {
     inventory,
@@ -259,6 +261,14 @@ function followVms(caches: Caches, controller: Controller): void {
 
 function enqueueNamed(caches: Caches, controller: Controller, object: Pod): void {
   for (const vm of vmsNamedBy(caches.vms, object)) controller.enqueue(keyOf(vm));
+}
+
+/** The pods of all VMs have other keys to get once there are others: what nothing else happens to would take the ones before for ever. */
+function followControlKeys(caches: Caches, controller: Controller): void {
+  caches.keySecrets.onChange(({ kind }) => {
+    if (kind === 'deleted') return;
+    for (const vm of caches.vms.list()) if (vm.status?.podName !== undefined) controller.enqueue(keyOf(vm));
+  });
 }
 
 /** What nodes have and pods take of them, and the VMs that wait for some of it. */

@@ -92,6 +92,8 @@ export class PodCreation implements VmMemory {
   readonly #parts: PodCreationParts;
   /** When a guest was first chosen for a VM that has none yet, by the UID of the VM. */
   readonly #choseAt = new Map<string, number>();
+  /** Since when VMs have waited for their next pod, in milliseconds since 1970, by their UID. */
+  readonly #waitsSince = new Map<string, number>();
   /** UIDs of the VMs that had a pod on a node. */
   readonly #bound = new Set<string>();
 
@@ -106,6 +108,7 @@ export class PodCreation implements VmMemory {
     backoff.forget(vmUid);
     this.#parts.standbys.forget(vmUid);
     this.#choseAt.delete(vmUid);
+    this.#waitsSince.delete(vmUid);
     this.#bound.delete(vmUid);
   }
 
@@ -122,6 +125,7 @@ export class PodCreation implements VmMemory {
   /** It does not wait for a node. */
   hasPod(vmUid: string): void {
     this.#parts.waiting.remove(vmUid);
+    this.#waitsSince.delete(vmUid);
   }
 
   /** The pod of the VM lives: a bound one counts by itself, and for one that is as requested failures of before do not count. */
@@ -153,6 +157,7 @@ export class PodCreation implements VmMemory {
     const { vm } = pass.observed;
     const { backoff, inventory } = this.#parts;
     const uid = vm.metadata.uid;
+    if (!this.#waitsSince.has(uid)) this.#waitsSince.set(uid, waitsSince(vm, Date.now()));
     const instead = await this.#insteadOfOwn(vm);
     if (instead !== undefined) return this.#claim(pass, instead, claimedSettings(vm, instead));
     const waitMs = backoff.waitMs(uid);
@@ -371,7 +376,7 @@ export class PodCreation implements VmMemory {
       const claim = await obtainClaims(client, vm, resolved.effective, this.#parts.settings);
       if (claim.kind !== 'own') return this.#withoutClaim(pass, claim);
       askedMs = Date.now();
-      pod = await client.create(pods, this.#pod(vm, resolved, placement));
+      pod = await client.create(pods, this.#pod(vm, resolved, placement, askedMs));
     } catch (error) {
       // The cache is behind: its event brings us back; nothing that is there is touched.
       if (isSvc3Error(error, 'AlreadyExists')) return { requeueAfterMs: 1_000 };
@@ -401,7 +406,7 @@ export class PodCreation implements VmMemory {
     return { requeueAfterMs: this.#parts.backoff.failed(vm.metadata.uid) };
   }
 
-  #pod(vm: Vm, resolved: Resolved, placement: PodPlacement): Submitted<Pod> {
+  #pod(vm: Vm, resolved: Resolved, placement: PodPlacement, madeAtMs: number): Submitted<Pod> {
     const { settings, controlKeys, kvmGroups, pullSecretVersion, sources, starts } = this.#parts;
     const { node, accelerator } = placement;
     return buildPod({
@@ -415,8 +420,18 @@ export class PodCreation implements VmMemory {
       isWarm: hasMemory(vm.metadata.namespace, resolved.effective, sources),
       claimName: isPersistent(resolved.effective) ? claimNameOf(vm) : undefined,
       traceparent: starts?.traceparent(vm),
+      times: { waitedSinceMs: this.#waitsSince.get(vm.metadata.uid) ?? madeAtMs, madeAtMs },
     });
   }
+}
+
+/**
+ * A new VM waits since it was made, whoever led then; that is known in whole seconds, and this process more exactly in the first of them. Any
+ * other one waits since this process sees that it has no pod.
+ */
+function waitsSince({ metadata, status }: Vm, nowMs: number): number {
+  const createdMs = Date.parse(metadata.creationTimestamp ?? '');
+  return status?.effective === undefined && nowMs - createdMs >= 1_000 ? createdMs : nowMs;
 }
 
 /** Whether a VM of a pool may still get a guest that waits: no pod was made for it. */

@@ -16,7 +16,7 @@ import { disposeOfNewDisk } from './life/disposal.ts';
 import { needsAnotherPod } from '../../api/vmchanges.ts';
 import { isPersistent } from './pod/claim.ts';
 import { settingsInForce } from './resolve/adoption.ts';
-import { isAsleep } from './pod/hibernation.ts';
+import { isAsleep, isSuspendedInMemory } from './pod/hibernation.ts';
 import { renewControlKeys } from './pod/controlkeys.ts';
 import { labelPatch } from './pod/podlabels.ts';
 import { type ClaimGrowth, isClaimTooSmall } from './pod/claimgrowth.ts';
@@ -24,7 +24,7 @@ import { bootableSettings, type PodResize, roomPollMs } from './pod/podresize.ts
 import { isPodReady } from './pod/podstate.ts';
 import type { PodCreation } from './podcreation.ts';
 import { isBoot, powerStep } from './runner/power.ts';
-import { pollMs } from './runner/runnerlinks.ts';
+import { pollMs, suspendedPollMs } from './runner/runnerlinks.ts';
 import { asleepDraft, pendingDraft } from './status/pending.ts';
 import { planStatus } from './status/planstatus.ts';
 import { reportPod, type RunnerObservation } from './status/report.ts';
@@ -362,7 +362,7 @@ function askAfterMs(
   // A guest that ends before its pod has become ready changes no readiness: only its runner can tell.
   const isPodAsGuest = isPodReady(pod) === (fields.powerState === 'Running');
   const isToBeAsked = ready.status === 'True' ? !isPodAsGuest || isPending : reconciling;
-  if (!isToBeAsked) return undefined;
+  if (!isToBeAsked) return isSuspendedInMemory(fields) ? suspendedPollMs : undefined;
   return ready.reason === 'GuestNotReady' ? guestPollMs : pollMs;
 }
 

@@ -21,13 +21,14 @@ const gatherMs = 50;
 export interface PoolControllerParts {
   /** Of the controller of VMs in this process. */
   readonly shared: Shared;
-  readonly counted?: PoolReconcilerParts['counted'];
+  /** What is counted for metrics; not said: nothing is. */
+  readonly metrics?: Pick<PoolReconcilerParts, 'counted' | 'made'>;
 }
 
 /** Keeps as many guests waiting as every VMPool says. To be made after the controller of VMs, before the informers run. */
 export function createVmPoolController(
   { client, recorder, informers, settings, log, gate, metrics }: Runtime<VmSettings>,
-  { shared, counted }: PoolControllerParts,
+  { shared, metrics: counters = {} }: PoolControllerParts,
 ): Controller {
   const monotonic = () => performance.now();
   const caches = {
@@ -48,8 +49,7 @@ export function createVmPoolController(
     vmConfig: (name, namespace) => caches.configs.get(name, namespace),
     image: (name, namespace) => caches.images.get(name, namespace),
     iso: (name, namespace) => caches.isos.get(name, namespace),
-    answer: (key, namespace, reference, withSize) =>
-      resolutions?.resolve(key, namespace, reference, withSize),
+    answer: (key, namespace, reference, sought) => resolutions?.resolve(key, namespace, reference, sought),
     settings,
   };
   const reconciler = new PoolReconciler(
@@ -60,7 +60,7 @@ export function createVmPoolController(
       sources,
       settings,
       shared,
-      ...(counted === undefined ? {} : { counted }),
+      ...counters,
       now: () => new Date(),
     },
     monotonic,

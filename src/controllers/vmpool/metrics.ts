@@ -13,6 +13,8 @@ export interface PoolCounts {
 export interface PoolMetrics extends ClaimObserver {
   /** @param counts - undefined: the pool is gone, and its series with it */
   counted(key: string, counts: PoolCounts | undefined): void;
+  /** A guest of the pool is being booted. */
+  made(key: string): void;
 }
 
 /**
@@ -26,6 +28,12 @@ export function createPoolMetrics(registry: Registry): PoolMetrics {
     name: 'svc3_pool_standbys',
     help: 'Guests of a pool that wait for a VM (idle), or are being booted (preparing).',
     labelNames: [...names, 'state'] as const,
+    registers,
+  });
+  const standbysMade = new Counter({
+    name: 'svc3_pool_standbys_made_total',
+    help: 'Guests that a pool has made.',
+    labelNames: names,
     registers,
   });
   const vms = new Gauge({ name: 'svc3_pool_vms', help: 'VMs of a pool.', labelNames: names, registers });
@@ -48,14 +56,17 @@ export function createPoolMetrics(registry: Registry): PoolMetrics {
       if (counts === undefined) {
         for (const state of states) standbys.remove({ ...pool, state });
         for (const result of claimResults) claims.remove({ ...pool, result });
+        standbysMade.remove(pool);
         vms.remove(pool);
         return;
       }
       for (const state of states) standbys.set({ ...pool, state }, counts[state]);
       // Queries see only what a series grows by: one that began with the first claim would not have it.
       for (const result of claimResults) claims.inc({ ...pool, result }, 0);
+      standbysMade.inc(pool, 0);
       vms.set(pool, counts.claimed);
     },
+    made: (key) => standbysMade.inc(labelsOf(key)),
     claimed: (key, result) => claims.inc({ ...labelsOf(key), result }),
     told: (seconds) => duration.observe(seconds),
   };

@@ -58,6 +58,8 @@ export interface PoolReconcilerParts {
   readonly shared: Shared;
   /** What the pool has, for metrics; undefined: it is gone. */
   counted?(key: string, counts: PoolCounts | undefined): void;
+  /** A guest of the pool has been made, for metrics. */
+  made?(key: string): void;
   /** Wall clock. */
   now(): Date;
 }
@@ -296,6 +298,7 @@ export class PoolReconciler {
     try {
       const made = await client.create(pods, pod);
       this.#made.set(made.metadata.uid, made);
+      this.#parts.made?.(keyOf(pool));
       if (this.#parts.caches.pods.get(name, namespace) !== undefined) this.#forgetMade(made);
       return undefined;
     } catch (error) {

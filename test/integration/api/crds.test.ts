@@ -476,6 +476,56 @@ describe('VM', () => {
     expect(patched.spec.disk).toMatchObject(disk);
   });
 
+  describe('a VM whose disk has its size from elsewhere', () => {
+    const placed = async (spec: Spec, status: Spec) => {
+      const name = `vm-${Math.random().toString(36).slice(2, 10)}`;
+      await client.create(vms, object(name, spec) as never);
+      const key = { name, namespace };
+      await client.patch(vms, key, { type: 'merge', body: { status } }, { subresource: 'status' });
+      return (change: Spec) =>
+        client.patch(vms, key, { type: 'merge', body: { spec: change } }, { dryRun: true });
+    };
+    const effective = {
+      image: 'x',
+      architecture: 'amd64',
+      cpu: 1,
+      memory: '1Gi',
+      gpuPassthrough: 'Disabled',
+      vncConsole: 'Enabled',
+    };
+
+    test.each<[string, Spec]>([
+      ['that was observed', { effective, diskSize: '40Gi' }],
+      ['of its VMConfig', { effective: { ...effective, disk: { size: '40Gi' } } }],
+      [
+        'that was observed, grown since',
+        { effective: { ...effective, disk: { size: '4Gi' } }, diskSize: '40Gi' },
+      ],
+    ])('%s takes none that is less', async (_, status) => {
+      const change = await placed({ image: 'x' }, status);
+      await expect(change({ disk: { size: '10Gi' } })).rejects.toMatchObject({
+        reason: 'Invalid',
+        message: expect.stringContaining('spec.disk.size: Invalid value: disk.size can only grow') as string,
+      });
+      for (const size of ['40Gi', '41Gi'])
+        expect((await change({ disk: { size } })).spec.disk).toEqual({ size });
+    });
+
+    test('keeps what its spec says, once it was taken', async () => {
+      const change = await placed({ image: 'x', disk: { size: '10Gi' } }, { effective, diskSize: '40Gi' });
+      expect((await change({ disk: { size: '10240Mi' }, cpu: 2 })).spec).toMatchObject({ cpu: 2 });
+      await expect(change({ disk: { size: '20Gi' } })).rejects.toMatchObject({ reason: 'Invalid' });
+    });
+
+    test.each<[string, Spec]>([
+      ['that is not placed yet', { diskSize: '40Gi' }],
+      ['of which nobody knows the size', { effective }],
+    ])('%s takes any', async (_, status) => {
+      const change = await placed({ image: 'x' }, status);
+      expect((await change({ disk: { size: '10Gi' } })).spec.disk).toEqual({ size: '10Gi' });
+    });
+  });
+
   test('what takes effect at the next start can be changed', async () => {
     await client.create(vms, object('changing', { image: 'x', disk: { size: '4Gi' } }) as never);
     const spec = {

@@ -24,6 +24,10 @@ beforeAll(async () => {
 const age = (kind: string, reason: string, more = ready) =>
   `svc3_object_condition_oldest_seconds{kind="${kind}", namespace="team", reason="${reason}", ${more}}`;
 
+const ofDisk = '{namespace="team", vm="web", node="n1", pod="svc3-vm-web"}';
+const used = (fileSystem: string) => `${fileSystem}_used_bytes${ofDisk}`;
+const size = (fileSystem: string) => `${fileSystem}_size_bytes${ofDisk}`;
+
 const ready = 'type="Ready", status="False"';
 const scheduled = 'type="Scheduled", status="False"';
 const stalled = 'type="Stalled", status="True"';
@@ -254,6 +258,8 @@ describe('nobody is called', () => {
       {
         'svc3_vm_filesystem_used_bytes{namespace="team", pod="svc3-standby-ci-1"}': '95x100',
         'svc3_vm_filesystem_size_bytes{namespace="team", pod="svc3-standby-ci-1"}': '100x100',
+        'svc3_vm_data_filesystem_used_bytes{namespace="team", pod="svc3-standby-ci-1"}': '95x100',
+        'svc3_vm_data_filesystem_size_bytes{namespace="team", pod="svc3-standby-ci-1"}': '100x100',
       },
       { '20m': [], '90m': [] },
     ],
@@ -308,6 +314,34 @@ describe('an alert', () => {
         '33m': ['Svc3VMNotReady'],
         '60m': ['Svc3VMNotReady'],
       },
+    ],
+    [
+      'tells of a VM that was given no GPU, until it is another reason that keeps it',
+      { [age('VM', 'GPUUnavailable', `${stalled}, requested="Running"`)]: '0+60x30 stale' },
+      { '9m': [], '11m': ['Svc3GPUUnavailable'], '29m': ['Svc3GPUUnavailable'], '50m': [] },
+    ],
+    [
+      'tells of a VM whose node may not pull its image, and of that alone',
+      { [age('VM', 'ImagePullDenied', running)]: '0+60x40 stale' },
+      { '9m': [], '13m': ['Svc3CredentialRefused'], '39m': ['Svc3CredentialRefused'], '60m': [] },
+    ],
+    [
+      'tells of a VM whose root file system is nearly full, until it is not',
+      {
+        [used('svc3_vm_filesystem')]: '95x40 50x60',
+        [size('svc3_vm_filesystem')]: '100x100',
+      },
+      { '10m': [], '17m': ['Svc3VMDiskNearlyFull'], '39m': ['Svc3VMDiskNearlyFull'], '60m': [] },
+    ],
+    [
+      'tells of a VM whose data disk is nearly full though its root is not, until it is not',
+      {
+        [used('svc3_vm_filesystem')]: '40x100',
+        [size('svc3_vm_filesystem')]: '100x100',
+        [used('svc3_vm_data_filesystem')]: '95x40 50x60',
+        [size('svc3_vm_data_filesystem')]: '100x100',
+      },
+      { '10m': [], '17m': ['Svc3VMDiskNearlyFull'], '39m': ['Svc3VMDiskNearlyFull'], '60m': [] },
     ],
     [
       'tells of a VM that is to be stopped and goes on running',

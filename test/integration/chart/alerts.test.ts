@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { run } from '../../../src/localcluster/host/command.ts';
-import { prometheusProgram } from '../../support/prometheus.ts';
+import { createMetrics } from '../../../src/telemetry.ts';
+import { faultsOfMetrics, prometheusProgram } from '../../support/prometheus.ts';
 import { type Rendered, rendered, renderedRules } from './helm.ts';
 
 interface Rule {
@@ -67,6 +68,18 @@ describe('metrics of VMs', () => {
         },
       ],
     });
+  });
+
+  test('have the VM and the node of their pod as labels', async () => {
+    const monitor = (await rendered(on)).find(({ kind }) => kind === 'PodMonitor');
+    const { podMetricsEndpoints: [{ relabelings = [] } = {}] = [] } = (monitor?.spec ?? {}) as {
+      podMetricsEndpoints?: { relabelings?: object[] }[];
+    };
+    expect(relabelings).toEqual([
+      { sourceLabels: ['__meta_kubernetes_pod_controller_kind'], regex: 'VM', action: 'keep' },
+      { sourceLabels: ['__meta_kubernetes_pod_controller_name'], targetLabel: 'vm' },
+      { sourceLabels: ['__meta_kubernetes_pod_node_name'], targetLabel: 'node' },
+    ]);
   });
 
   test.each([
@@ -132,6 +145,17 @@ describe('the PrometheusRule of the chart', () => {
       "at '/prometheusRule/times/Svc3OperatorDown'",
     );
   });
+});
+
+test('promtool finds no fault with what every process serves', async () => {
+  const { registry, controllers, kubeCall, eventDropped } = createMetrics();
+  controllers.reconciled('vm', 'done');
+  controllers.workqueue('vm', { depth: () => 1, adds: () => 1, retries: () => 1, takenAt: () => [] });
+  controllers.queued('vm', 1);
+  controllers.worked('vm', 1);
+  kubeCall({ method: 'GET', code: 200, durationMs: 3 });
+  eventDropped('queue');
+  expect(await faultsOfMetrics(await registry.metrics())).toBe('');
 });
 
 test('monitors leave the labels of the metrics as they are: namespace is that of the VM', async () => {

@@ -36,12 +36,13 @@ export interface AlertWorld extends VmWorld {
   readonly proxy: FaultProxy;
   readonly vmPods: VmPods;
   readonly workers: WorkerKubelet;
-  readonly apiAddress: string;
   readonly spaces: Readonly<Record<string, VmNamespace>>;
   /** Which alerts fire with these labels, sorted. */
   firing(labels?: Readonly<Record<string, string>>): Promise<string[]>;
   /** From now on the nodes pull the images of the VMs of a namespace, until the returned function is called. */
   keepPulling(namespace: string): () => void;
+  /** Where a process listens, at the ports that it has in its pod. */
+  addressOf(name: ProcessName): string;
   start(name: ProcessName): void;
   /** SIGTERM, and waits for the end. */
   end(name: ProcessName): Promise<void>;
@@ -177,7 +178,6 @@ export async function alertWorld(options: AlertWorldOptions): Promise<AlertWorld
     proxy,
     vmPods,
     workers,
-    apiAddress: addressOf('api'),
     spaces,
     keepPulling(namespace) {
       pulling.add(namespace);
@@ -186,6 +186,7 @@ export async function alertWorld(options: AlertWorldOptions): Promise<AlertWorld
         kubelet.again();
       };
     },
+    addressOf,
     start,
     end,
     async firing(selected = {}) {

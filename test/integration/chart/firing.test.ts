@@ -9,9 +9,11 @@ import { runnerEnvironment } from '../../../src/api/runner.ts';
 import { selfSigned } from '../../../src/http/server/certificate.ts';
 import { createRegistryClient } from '../../../src/registry/client.ts';
 import { pushDisk } from '../../../src/registry/disk.ts';
+import { bindClaim } from '../../support/claims.ts';
 import { dashboard, withoutData } from '../../support/dashboards.ts';
 import { isWatch } from '../../support/faultproxy.ts';
 import { kill } from '../../support/processes.ts';
+import { faultsOfMetrics } from '../../support/prometheus.ts';
 import { addCredential, basicAuth, credential } from '../credential/harness.ts';
 import { anImage, aQcow2, readyOf } from '../image/harness.ts';
 import { type AlertWorld, alertWorld, measured } from './alertworld.ts';
@@ -57,7 +59,8 @@ beforeAll(async () => {
   const times = {
     ...Object.fromEntries(quick.map((name) => [name, '1s'])),
     WatchSilent: '12s',
-    LeaderChanges: '20s',
+    // A busy machine takes five seconds for a change of the leader.
+    LeaderChanges: '40s',
   };
   world = await alertWorld({
     namespaces,
@@ -197,17 +200,31 @@ test('Svc3GPUUnavailable: a card that another process has, until it is free', as
   await space('gpu').remove('gpu');
 });
 
+const diskAlertsOfFull = () => world.firing({ namespace: measured, vm: 'full' });
+
 test('Svc3VMDiskNearlyFull: a guest that fills its root file system, until it has deleted something', async () => {
-  const ofVm = () => world.firing({ namespace: measured, vm: 'full' });
-  await space(measured).deploy('full', { image });
+  await space(measured).deploy('full', { image, disks: [{ name: 'data', size: '16Mi' }] });
+  await vi.waitFor(() => bindClaim(world.client, measured, 'svc3-vm-full.data'), aMinute);
   await untilReady(measured, 'full');
   const used = () => world.prometheus.query('svc3_vm_filesystem_used_bytes{vm="full"}');
   await expect.poll(used, aMinute).toHaveLength(1);
-  expect(await ofVm()).toEqual([]);
+  expect(await diskAlertsOfFull()).toEqual([]);
   await world.vmPods.guest('full', 'dd if=/dev/zero of=/filler bs=64k || sync');
-  await expect.poll(ofVm, aMinute).toEqual(['Svc3VMDiskNearlyFull']);
+  await expect.poll(diskAlertsOfFull, aMinute).toEqual(['Svc3VMDiskNearlyFull']);
   await world.vmPods.guest('full', 'rm /filler && sync');
-  await expect.poll(ofVm, aMinute).toEqual([]);
+  await expect.poll(diskAlertsOfFull, aMinute).toEqual([]);
+});
+
+test('Svc3VMDiskNearlyFull: a guest that fills the file system of its data disk, until it has deleted something', async () => {
+  const device = '/dev/$(cd /sys/block && grep -lx data */serial | cut -d/ -f1)';
+  await world.vmPods.guest('full', `mkdir -p /mnt/data && mount -t ext4 ${device} /mnt/data`);
+  const used = () => world.prometheus.query('svc3_vm_data_filesystem_used_bytes{vm="full"}');
+  await expect.poll(used, aMinute).toHaveLength(1);
+  expect(await diskAlertsOfFull()).toEqual([]);
+  await world.vmPods.guest('full', 'dd if=/dev/zero of=/mnt/data/filler bs=64k || sync');
+  await expect.poll(diskAlertsOfFull, aMinute).toEqual(['Svc3VMDiskNearlyFull']);
+  await world.vmPods.guest('full', 'rm /mnt/data/filler && sync');
+  await expect.poll(diskAlertsOfFull, aMinute).toEqual([]);
 });
 
 test('Svc3ImageWorkStuck: a worker that a quota refuses, until there is room for it', async () => {
@@ -357,14 +374,19 @@ test('nothing fires for VMs that are as somebody wanted: stopped, suspended, wai
 });
 
 test('every query of both dashboards has data, with values of their variables that Prometheus knows', async () => {
-  const { client, apiAddress } = world;
+  const { client, addressOf } = world;
   // Something that is not Ready, something that waits for somebody, and somebody who asks the api.
   await space('quiet').deploy('huge', { image, cpu: 200 });
   await client.create(images, anImage('quiet', 'awaited', { upload: {} }));
   const dispatcher = new Agent({ connect: { rejectUnauthorized: false } });
   onTestFinished(() => dispatcher.destroy());
   const empty = async (queries: readonly string[]) => {
-    const { body } = await request(`https://${apiAddress}:8443/api/v1/cluster-info`, { dispatcher });
+    // The time of a read or write is known where there was one.
+    await world.vmPods.guest(
+      'full',
+      'sync; echo 3 > /proc/sys/vm/drop_caches; cat /bin/busybox > /work; sync',
+    );
+    const { body } = await request(`https://${addressOf('api')}:8443/api/v1/cluster-info`, { dispatcher });
     await body.dump();
     return withoutData(world.prometheus, queries);
   };
@@ -381,6 +403,33 @@ test('every query of both dashboards has data, with values of their variables th
     }
     await expect.poll(() => empty(queries), aMinute).toEqual([]);
   }
+});
+
+test.each(['a', 'b', 'api', 'agent'] as const)(
+  'promtool finds no fault with the metrics of process %s',
+  async (name) => {
+    const reply = await fetch(`http://${world.addressOf(name)}:8081/metrics`);
+    expect(await faultsOfMetrics(await reply.text())).toBe('');
+  },
+);
+
+test('a VM has its node, the accelerator that is in force, and how its last start went, to join on', async () => {
+  const ofFull = async (name: string) => {
+    const [found] = await world.prometheus.query(`${name}{vm="full"}`);
+    return found?.metric;
+  };
+  expect(await ofFull('svc3_vm_info')).toMatchObject({
+    node: 'n1',
+    accelerator: 'tcg',
+    architecture: 'amd64',
+  });
+  expect(await ofFull('svc3_vm_start_info')).toMatchObject({ node: 'n1', start: 'cold' });
+  const phases = await world.prometheus.query(
+    'group by (phase) (svc3_vm_start_phase_seconds{vm="full"} >= 0)',
+  );
+  expect(new Set(phases.map(({ metric }) => metric['phase']))).toEqual(
+    new Set(['placed', 'pulled', 'disk', 'machine', 'guest']),
+  );
 });
 
 test('Svc3APIDown: no api, until there is one', async () => {

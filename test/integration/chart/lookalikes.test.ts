@@ -14,6 +14,7 @@ import { signMetricsToken } from '../../../src/runnerapi/metricstoken.ts';
 import { createControlKey, parseControlKeys } from '../../../src/runnerapi/token.ts';
 import { testCluster, uniqueNamespace } from '../../support/cluster.ts';
 import { type Monitor, scrapeJobs, startDiscovery } from '../../support/monitors.ts';
+import { simulateKubelet } from '../../support/kubelet.ts';
 import { type Prometheus, startPrometheus } from '../../support/prometheus.ts';
 import { rendered } from './helm.ts';
 
@@ -41,6 +42,9 @@ const addresses = {
 } as const;
 type Name = keyof typeof addresses;
 
+const node = 'n1';
+const addressAnnotation = 'test/address';
+
 /** Authorizations that pods which are no VM's were sent. */
 const sent: string[] = [];
 /** How often each of them was asked. */
@@ -60,7 +64,7 @@ const answers: Partial<Record<Name, RequestListener>> = {
   liar: (_, response) =>
     response.end(
       [
-        'svc3_vm_running{namespace="other",pod="svc3-vm-victim",vm="victim",instance="1",job="svc3-operator"} 1',
+        'svc3_vm_running{namespace="other",pod="svc3-vm-victim",vm="victim",instance="1",job="svc3-operator",node="n9"} 1',
         'svc3_vm_vcpus 7 4102444800000',
         'svc3_leader 1',
         'svc3_object_condition_oldest_seconds{kind="VM",namespace="other",type="Ready",status="False",reason="Crashed"} 1e9',
@@ -84,6 +88,13 @@ beforeAll(async () => {
   ({ client, server: apiServer } = await testCluster());
   mine = await uniqueNamespace(client, 'mine');
   theirs = await uniqueNamespace(client, 'theirs');
+  const kubelet = simulateKubelet(client);
+  closing.push(() => kubelet.stop());
+  kubelet.behave(({ metadata }) => {
+    const podIP = metadata.annotations?.[addressAnnotation];
+    return podIP === undefined ? { kind: 'pending' } : { kind: 'run', podIP };
+  });
+  await kubelet.addNode({ name: node });
   await serveVm('victim', mine);
   await serveVm('foreign', theirs);
   for (const [name, listener] of Object.entries(answers) as [Name, RequestListener][]) {
@@ -149,6 +160,7 @@ async function makePod(name: Name, namespace: string, vm: string | undefined): P
   const metadata = {
     name: vm === undefined ? name : podOf(vm),
     namespace,
+    annotations: { [addressAnnotation]: addresses[name] },
     labels: {
       [labels.partOf]: 'svc3',
       [labels.component]: 'vm',
@@ -161,16 +173,9 @@ async function makePod(name: Name, namespace: string, vm: string | undefined): P
     image: 'any',
     ports: [{ name: 'metrics', containerPort: metricsPort }],
   };
-  const pod = { metadata, spec: { containers: [container], automountServiceAccountToken: false } };
+  const spec = { nodeName: node, containers: [container], automountServiceAccountToken: false };
   // No pod can be made before the ServiceAccount of the namespace is there.
-  await vi.waitFor(() => client.create(pods, pod as unknown as Pod), patience);
-  const status = { phase: 'Running', podIP: addresses[name], podIPs: [{ ip: addresses[name] }] };
-  await client.request({
-    method: 'PATCH',
-    path: `/api/v1/namespaces/${namespace}/pods/${metadata.name}/status`,
-    headers: { 'content-type': 'application/merge-patch+json' },
-    body: { status },
-  });
+  await vi.waitFor(() => client.create(pods, { metadata, spec } as unknown as Pod), patience);
 }
 
 /** The owner reference of the pod of a new VM: without a VM, the garbage collector takes its pod. */
@@ -202,16 +207,16 @@ const get = async (url: string, token: string) => {
   return statusCode;
 };
 
-test('the VMs of both namespaces have their metrics, each under its own name', async () => {
+test('the VMs of both namespaces have their metrics, each under its own name and with its node', async () => {
   await expect.poll(scrapes('svc3-vm-victim'), patience).toBe('1');
   await expect.poll(scrapes('svc3-vm-foreign'), patience).toBe('1');
   const running = (pod: string) => series(`svc3_vm_running{pod="${pod}"}`);
   const name = { __name__: 'svc3_vm_running' };
   expect(await running('svc3-vm-victim')).toEqual([
-    { ...name, namespace: mine, pod: 'svc3-vm-victim', vm: 'victim' },
+    { ...name, namespace: mine, pod: 'svc3-vm-victim', node, vm: 'victim' },
   ]);
   expect(await running('svc3-vm-foreign')).toEqual([
-    { ...name, namespace: theirs, pod: 'svc3-vm-foreign', vm: 'foreign' },
+    { ...name, namespace: theirs, pod: 'svc3-vm-foreign', node, vm: 'foreign' },
   ]);
 });
 
@@ -234,7 +239,7 @@ describe('a pod that answers for its VM what it likes', () => {
 
   test('is never taken for another, and has no metrics but those of VMs: it can neither cause the alerts of svc3 nor keep them away', async () => {
     await expect.poll(scrapes(podOf('liar')), patience).toBe('1');
-    const name = { namespace: mine, pod: podOf('liar'), vm: 'liar' };
+    const name = { namespace: mine, pod: podOf('liar'), node, vm: 'liar' };
     const all = await series('{__name__=~"svc3_.*", vm="liar"}');
     expect(all.toSorted((a, b) => (a['__name__'] ?? '').localeCompare(b['__name__'] ?? ''))).toEqual([
       { __name__: 'svc3_vm_running', ...name },

@@ -1,9 +1,13 @@
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { finalizer } from '../../../src/api/meta.ts';
+import type { KubeObject, Resource } from '../../../src/api/object.ts';
 import { controllerOf } from '../../../src/api/owner.ts';
 import { namespaces, vmConfigs, vmPools, vms } from '../../../src/api/resources.ts';
 import { isSvc3Error } from '../../../src/errors.ts';
+import { createGateway } from '../../../src/http/legacy/gateway.ts';
+import { rows } from '../../../src/http/legacy/table.ts';
 import type { KubeClient } from '../../../src/kube/types.ts';
+import { startTestApi } from '../../support/api.ts';
 import { holdWatches } from '../../support/heldwatches.ts';
 import { slow, vmWorld, type VmNamespace, type VmWorld } from './harness.ts';
 import { type Kill, killedAfter, poolWorld, template } from './poolworld.ts';
@@ -88,6 +92,58 @@ test('a VM that knows nothing of the pool that serves it counts as one of its VM
   await expect.poll(async () => (await pool(space)).status, slow).toMatchObject({ idle: 1, claimed: 0 });
 });
 
+test('clients that know nothing of pools and send all their defaults are served: one of 2.4.x, and one of /api/v1', async () => {
+  const space = await world.namespace('clients');
+  await operate();
+  // As with kubectl: the clients have other words for the same.
+  const { spec, ...builder } = config(space);
+  await world.client.create(vmConfigs, { ...builder, spec: { ...spec, memory: '65536Ki' } });
+  await aPool(space, { template: { config: 'builder' }, serveConfig: true });
+  await expect.poll(() => idle(space), slow).toBe(2);
+  const api = await startTestApi(world.client, {}, (services) => ({
+    surfaces: (authenticator) => [createGateway(authenticator, rows, services.settings.defaultNamespace)],
+  }));
+  onTestFinished(() => api.close());
+  const { adminToken: token } = world.controlPlane;
+  const headers = { 'x-svc3-namespace': space.name };
+  const legacy = {
+    svc_vm_name: 'builder',
+    replicas: 1,
+    reserved_ports: [],
+    vm_metadata: { items: [] },
+    vnc_console: true,
+    gpu_passthrough: false,
+    system_serial: '',
+    tag: '',
+    tag_required: false,
+    scheduler: 'default',
+    iso_image: 'None',
+    timeout: 10,
+  };
+  const today = {
+    name: 'job',
+    vmConfig: 'builder',
+    cpu: 1,
+    memory: 0.0625,
+    vncConsole: true,
+    netBoost: true,
+    legacyIO: false,
+    diskStorage: 'ephemeral',
+    suspendTo: 'Memory',
+    onEviction: 'Shutdown',
+  };
+  const v1 = `/api/v1/namespaces/${space.name}/vms`;
+  const answers = [
+    await api.call('POST', '/resources/vm/deploy', { token, headers, body: legacy }),
+    await api.call('POST', v1, { token, body: today }),
+  ];
+  expect(answers.map(({ status, text }) => (status === 200 ? status : text))).toEqual([200, 200]);
+  for (const name of ['builder', 'job'])
+    expect((await space.vm(name)).status?.podName).toMatch(/^svc3-pool-ci-/);
+  await expectOneToOne(space, 2);
+  await expect.poll(async () => (await pool(space)).status, slow).toMatchObject({ idle: 2, claimed: 2 });
+});
+
 test('a VM never gets a guest of what its VMConfig said before, also where the operator has not heard of it yet', async () => {
   const space = await world.namespace('outdated');
   const watches = holdWatches(world.client);
@@ -130,9 +186,18 @@ test.each([
 });
 
 test('a pool of another namespace is none: the VM waits and says so', async () => {
-  const space = await world.namespace('elsewhere');
+  const [space, other] = [await world.namespace('elsewhere'), await world.namespace('with-a-pool')];
   await operate();
+  await aPool(other, { minIdle: 1 });
+  await expect.poll(() => idle(other), slow).toBe(1);
   await claim(space, 'job');
+  await space.until('job', 'Scheduled', { status: 'False', reason: 'PoolNotFound' });
+  expect(await podsOf(space)).toEqual([]);
+  // One of its own namespace gets the guest that was offered to no other.
+  await claim(other, 'job');
+  await other.untilReady('job');
+  await expectOneToOne(other, 1);
+  expect((await other.vm('job')).status?.podName).toMatch(/^svc3-pool-ci-/);
   await space.until('job', 'Scheduled', { status: 'False', reason: 'PoolNotFound' });
 });
 
@@ -217,21 +282,66 @@ test('a pool that is deleted while VMs claim its guests takes none from them', a
   expect(new Set(owners).size).toBe(owners.length);
 });
 
-test('a VM whose own pod is refused, as by a quota that guests of its pool use up, gets the next of them that waits', async () => {
-  const space = await world.namespace('refused');
-  world.kubelet.behave(() => ({ kind: 'unready' }));
-  await operate();
-  await aPool(space, { minIdle: 1 });
-  await expect.poll(() => podsOf(space), slow).toHaveLength(1);
-  const [guest] = await podsOf(space);
-  // Their pods ask for host ports.
-  const body = { metadata: { labels: { 'pod-security.kubernetes.io/enforce': 'restricted' } } };
-  await world.client.patch(namespaces, { name: space.name }, { type: 'merge', body });
-  await expect.poll(() => space.tryPod(), slow).toMatch('violates PodSecurity');
-  await claim(space, 'job');
-  await space.until('job', 'Scheduled', { status: 'False', reason: 'PodRefused' });
-  world.kubelet.behave(() => ({ kind: 'run' }));
-  await space.untilReady('job');
-  expect((await space.vm('job')).status?.podName).toBe(guest?.metadata.name);
-  await expectOneToOne(space, 1);
-});
+const quotas: Resource<KubeObject> = {
+  group: '',
+  version: 'v1',
+  plural: 'resourcequotas',
+  kind: 'ResourceQuota',
+  namespaced: true,
+};
+
+/** No more pods than there is one guest, by whatever refuses them. */
+const refusals = [
+  {
+    by: 'Pod Security',
+    words: 'violates PodSecurity',
+    // Their pods ask for host ports.
+    refuse: (name: string) =>
+      world.client.patch(
+        namespaces,
+        { name },
+        {
+          type: 'merge',
+          body: { metadata: { labels: { 'pod-security.kubernetes.io/enforce': 'restricted' } } },
+        },
+      ),
+  },
+  {
+    by: 'a ResourceQuota that guests of its pool use up',
+    words: 'exceeded quota: one',
+    refuse: (namespace: string) =>
+      world.client.create(quotas, {
+        metadata: { name: 'one', namespace },
+        spec: { hard: { pods: '1' } },
+      } as KubeObject),
+  },
+];
+
+test.each(refusals)(
+  'a VM whose own pod is refused by $by gets the next of them that waits, and the pool says why it makes no other',
+  async ({ words, refuse }) => {
+    const space = await world.namespace(`refused-by-${words.split(' ')[0]}`);
+    world.kubelet.behave(() => ({ kind: 'unready' }));
+    onTestFinished(() => world.kubelet.behave(() => ({ kind: 'run' })));
+    await operate();
+    await aPool(space, { minIdle: 1 });
+    await expect.poll(() => podsOf(space), slow).toHaveLength(1);
+    const [guest] = await podsOf(space);
+    await refuse(space.name);
+    await expect.poll(() => space.tryPod(), slow).toMatch(words);
+    await claim(space, 'job');
+    const refused = {
+      status: 'False' as const,
+      reason: 'PodRefused',
+      message: expect.stringContaining(words),
+    };
+    await space.until('job', 'Scheduled', refused);
+    world.kubelet.behave(() => ({ kind: 'run' }));
+    await space.untilReady('job');
+    expect((await space.vm('job')).status?.podName).toBe(guest?.metadata.name);
+    await expectOneToOne(space, 1);
+    const ready = async () =>
+      (await pool(space)).status?.conditions?.find(({ type }) => type === 'Ready') ?? {};
+    await expect.poll(ready, slow).toMatchObject(refused);
+  },
+);

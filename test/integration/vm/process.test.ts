@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { leases, secrets, vmConfigs } from '../../../src/api/resources.ts';
+import { createControlKey } from '../../../src/runnerapi/token.ts';
 import { freePorts } from '../../../src/localcluster/controlplane/ports.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from './harness.ts';
 
@@ -115,6 +116,34 @@ describe('the operator as a process', () => {
     expect(annotation).toMatch(/^[\w-]{43}$/);
     expect(running.length).toBeGreaterThan(1);
     expect((await space.pod('second'))?.metadata.annotations?.['svc3.dev/control-keys']).toBe(annotation);
+  });
+
+  test('a control key that is rotated reaches VMs that nothing else happens to, and one that is deleted is made again', async () => {
+    const [port] = (await freePorts(1)) as [number];
+    const { child } = startOperator('operator-d', port);
+    const key = { name: 'svc3-control-keys', namespace: 'svc3-system' };
+    const keysOfPods = () =>
+      Promise.all(
+        ['first', 'second'].map(
+          async (name) => (await space.pod(name))?.metadata.annotations?.['svc3.dev/control-keys'],
+        ),
+      );
+    await expect.poll(holder, slow).toMatch(/^operator-d-/);
+    const [before = ''] = await keysOfPods();
+    const pem = createControlKey().privateKey.export({ type: 'pkcs8', format: 'pem' });
+    const { data = {} } = await world.client.get(secrets, key.name, key.namespace);
+    const rotated = { current: Buffer.from(pem).toString('base64'), previous: data['current'] ?? '' };
+    await world.client.patch(secrets, key, { type: 'merge', body: { data: rotated } });
+    const both = new RegExp(`^[\\w-]{43},${before}$`);
+    const reached = expect.stringMatching(both);
+    await expect.poll(keysOfPods, slow).toEqual([reached, reached]);
+
+    await world.client.delete(secrets, key);
+    const another = expect.stringMatching(/^[\w-]{43}$/);
+    await expect.poll(keysOfPods, slow).toEqual([another, another]);
+    expect(await keysOfPods()).not.toContain(before);
+    child.kill('SIGTERM');
+    await once(child, 'exit');
   });
 
   test.each([

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { codeIn, isName, linesOf, understood } from '../../support/commandlines.ts';
-import { dashboard } from '../../support/dashboards.ts';
+import { dashboard, withoutData } from '../../support/dashboards.ts';
 import { createMetrics } from '../../../src/telemetry.ts';
 
 const root = join(import.meta.dirname, '../../..');
@@ -88,4 +88,15 @@ test('dashboards show no metric that nobody serves', async () => {
   const registered = await registeredMetrics();
   const queries = ['fleet', 'vm'].flatMap((name) => dashboard(name, {}).queries);
   expect(queries.flatMap(metricsIn).filter((name) => !registered.has(name))).toEqual([]);
+});
+
+test('a query whose values are no numbers has no data, as one without series', async () => {
+  const values: Readonly<Record<string, readonly string[]>> = {
+    none: [],
+    quotients: ['NaN', '+Inf'],
+    one: ['NaN', '0'],
+  };
+  const query = async (text: string) =>
+    (values[text] ?? []).map((value) => ({ metric: {}, value: [0, value] as [number, string] }));
+  expect(await withoutData({ query }, Object.keys(values))).toEqual(['none', 'quotients']);
 });

@@ -3,7 +3,7 @@ import { readNodeCpu } from '../../../api/hardware.ts';
 import { maxFlagsLength } from '../../../api/hostcpu.ts';
 import { annotations } from '../../../api/meta.ts';
 import { conditionTypes } from '../../../api/reasons.ts';
-import type { EffectiveSettings, MemoryHost, Vm } from '../../../api/vm.ts';
+import type { EffectiveSettings, MemoryHost, Vm, VmStatus } from '../../../api/vm.ts';
 import { isTrue } from '../../../controller/conditions.ts';
 import { memoryOnDiskRefusal } from './claim.ts';
 
@@ -52,6 +52,11 @@ export function memoryHostOf(
   if (cpu === undefined) return before;
   const cpuFlags = cpu.flags.join(' ');
   return { accelerator, cpuModel: cpu.model, ...(cpuFlags.length > maxFlagsLength ? {} : { cpuFlags }) };
+}
+
+/** The guest is paused in its pod: no readiness of the pod changes when it is lost. */
+export function isSuspendedInMemory(status: VmStatus | undefined): boolean {
+  return status?.powerState === 'Suspended' && status.suspendedTo !== 'Disk';
 }
 
 /** The guest's memory is on its claim and is to stay there: the VM needs no pod. What a revert asks for takes one. */

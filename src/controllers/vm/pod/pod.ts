@@ -62,6 +62,8 @@ export interface PodInput {
   readonly claimName: string | undefined;
   /** The trace of this start, where it is recorded. */
   readonly traceparent?: string | undefined;
+  /** For the runner's metrics; of a guest of a pool nobody waits for its pod. */
+  readonly times?: Required<Pick<RunnerSpecInput, 'waitedSinceMs' | 'madeAtMs'>>;
 }
 
 export const runnerContainer = 'runner';
@@ -307,7 +309,7 @@ function mounts(effective: EffectiveSettings): VolumeMount[] {
 
 /** All but what the runner reads from the effective settings themselves (`GuestLists`). */
 function runnerSpec(input: PodInput): RunnerSpecInput {
-  const { vm, effective, placement, settings, claimName, isWarm, traceparent } = input;
+  const { vm, effective, placement, settings, claimName, isWarm, traceparent, times } = input;
   const { disk, image } = effective;
   // The lists are read from the effective settings.
   const { metadata: _metadata, sshAuthorizedKeys: _keys, ...boot } = bootValues(effective, settings);
@@ -330,7 +332,7 @@ function runnerSpec(input: PodInput): RunnerSpecInput {
     ports: runnerPorts(withoutPorts(effective, placement.leftOut)),
     ...boot,
     ...(vncPort === undefined ? {} : { vncPort }),
-    ...(servesMetrics(input) ? { metricsPort } : {}),
+    ...(servesMetrics(input) ? { metricsPort, ...times } : {}),
     ...(traceparent === undefined ? {} : { traceparent }),
     gpuPassthrough: hasBundle(effective),
     iso: effective.iso !== undefined,

@@ -10,6 +10,7 @@ import { effectiveAnnotation } from '../names.ts';
 import type { VmMemory } from '../parts.ts';
 import { annotatedSettings } from '../pod/annotatedsettings.ts';
 import { isLost } from '../pod/podstate.ts';
+import { meaningOf } from '../resolve/meaning.ts';
 import { claimedSettings, isIdle, isOfTemplate, templateDigest } from './standby.ts';
 
 export interface StandbyCaches {
@@ -121,18 +122,13 @@ function rememberedBySettings(judge: (pod: Pod) => boolean): (pod: Pod) => boole
  * as well. By when the VM has to have started says nothing of a guest.
  */
 function isMadeOf(pod: Pod, vm: Vm, effective: EffectiveSettings): boolean {
-  const { startDeadlineSeconds: _deadline, ...asked } = effective;
-  const { startDeadlineSeconds: _own, ...has } = claimedSettings(vm, pod) ?? {};
-  return isDeepStrictEqual({ ...unsaid, ...has }, { ...unsaid, ...asked });
+  const has = claimedSettings(vm, pod);
+  return has !== undefined && isDeepStrictEqual(guestOf(has), guestOf(effective));
 }
 
-/** What these fields mean where nothing is said: clients that send all their defaults ask for nothing else by it. */
-const unsaid: Partial<EffectiveSettings> = {
-  scheduler: 'Spread',
-  tagRequired: false,
-  netBoost: true,
-  legacyIO: false,
-};
+function guestOf({ startDeadlineSeconds: _deadline, ...settings }: EffectiveSettings) {
+  return meaningOf(settings);
+}
 
 /** No VM of the namespace is to begin on a node that is cordoned, does not answer, or takes only those of another. */
 export function isUsable(node: Node | undefined, namespace: string): boolean {

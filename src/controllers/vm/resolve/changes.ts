@@ -7,7 +7,8 @@ import {
   type VmSpec,
 } from '../../../api/vm.ts';
 import { needsAnotherPod, placementFields, waitingFields } from '../../../api/vmchanges.ts';
-import { effectiveSettings } from './effective.ts';
+import { effectiveSettings, notAllowed } from './effective.ts';
+import { meaningOf } from './meaning.ts';
 import { isPersistent } from '../pod/claim.ts';
 import { nodePortDefaults, type VmSettings } from '../settings.ts';
 
@@ -50,11 +51,13 @@ export function changedSettings(
       iso,
       gpuPassthroughEnabled,
       hostPortsAllowed: settings.hostPortsAllowed,
+      portsInForce: frozen.ports,
       services: nodePortDefaults(settings),
     });
-  const asked = merge(vm.spec, settings.gpuPassthroughEnabled || frozen.gpuPassthrough === 'Enabled');
+  const spec = withoutLeftOut(vm, frozen);
+  const asked = merge(spec, settings.gpuPassthroughEnabled || frozen.gpuPassthrough === 'Enabled');
   const refusal = asked.kind === 'refused' ? asked.message : undefined;
-  const merged = refusal === undefined ? asked : merge(withoutGpu(vm.spec), true);
+  const merged = refusal === undefined ? asked : merge(withoutGpu(spec), true);
   if (merged.kind === 'refused') return undefined;
   const { settings: requested, warnings } = merged;
   const fields = waitingFields.filter((field) => !isSame(requested, frozen, field));
@@ -77,6 +80,20 @@ export function isPlacementField(field: string): boolean {
   return placementFields.some((each) => each === field);
 }
 
+/**
+ * The spec without the mappings that an Ephemeral VM was placed without, since its installation did not allow them then: its pod gets no other
+ * ports, and nobody has changed anything.
+ */
+function withoutLeftOut({ spec, status }: Vm, frozen: EffectiveSettings): VmSpec {
+  if (spec.ports === undefined || isPersistent(frozen)) return spec;
+  const warnings = status?.warnings ?? [];
+  const ports = spec.ports.filter(
+    ({ nodePort }) =>
+      nodePort === undefined || !warnings.some((each) => each.startsWith(notAllowed(nodePort))),
+  );
+  return { ...spec, ports };
+}
+
 /** GPU passthrough is all that an installation refuses of a VM that has been placed. */
 function withoutGpu({ gpuPassthrough: _gpuPassthrough, ...spec }: VmSpec): VmSpec {
   return spec;
@@ -95,20 +112,15 @@ export function asConfig({ isoName, iso: _iso, ...others }: EffectiveSettings): 
 type Named = Readonly<Record<string, unknown>>;
 
 function isSame(one: EffectiveSettings, other: EffectiveSettings, field: string): boolean {
-  return isDeepStrictEqual(valueOf(one, field), valueOf(other, field));
-}
-
-/** An empty list says no more than none. */
-function valueOf(settings: EffectiveSettings, field: string): unknown {
-  const value = ofPod(settings, field);
-  return Array.isArray(value) && value.length === 0 ? undefined : value;
+  return isDeepStrictEqual(meaningOf(ofPod(one, field)), meaningOf(ofPod(other, field)));
 }
 
 /** Of the ports only those of the node are the pod's; what becomes of a data disk in the end is not. */
-function ofPod(settings: EffectiveSettings, field: string): unknown {
-  if (field === 'ports') return settings.ports?.filter(({ nodePort }) => nodePort !== undefined);
-  if (field === 'disks') return settings.disks?.map(({ whenDeleted: _whenDeleted, ...disk }) => disk);
-  return (settings as Named)[field];
+function ofPod(settings: EffectiveSettings, field: string): Partial<EffectiveSettings> {
+  const { ports = [], disks = [] } = settings;
+  if (field === 'ports') return { ports: ports.filter(({ nodePort }) => nodePort !== undefined) };
+  if (field === 'disks') return { disks: disks.map(({ whenDeleted: _whenDeleted, ...disk }) => disk) };
+  return pick(settings, [field]);
 }
 
 function pick(settings: EffectiveSettings, fields: readonly string[]): Named {

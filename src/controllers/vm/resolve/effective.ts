@@ -27,6 +27,8 @@ export interface EffectiveInput {
   /** Chart value `gpuPassthrough.enabled`. */
   readonly gpuPassthroughEnabled: boolean;
   readonly hostPortsAllowed: readonly PortRange[];
+  /** Of a VM that has been placed: it keeps the ports of the node that it has, whatever is allowed by now. */
+  readonly portsInForce?: EffectiveSettings['ports'];
   /** Services that get a port of the node in this installation where neither VM nor VMConfig says so. */
   readonly services: { readonly ssh: boolean; readonly screenshare: boolean };
 }
@@ -70,7 +72,7 @@ export function effectiveSettings(input: EffectiveInput): Effective {
   if (tooSmall !== undefined) return { kind: 'refused', reason: 'InvalidSpec', message: tooSmall };
   const disk = sizedDisk(requested.disk, image.bytes);
   const { ports, nodePorts: _nodePorts, iso: isoName, ...rest } = requested;
-  const mapped = usablePorts(ports ?? [], input.hostPortsAllowed, warnings);
+  const mapped = usablePorts(ports ?? [], input, warnings);
   const settings: EffectiveSettings = {
     ...rest,
     ...(disk === undefined ? {} : { disk }),
@@ -193,19 +195,22 @@ function merge(spec: VmSpec, config: VmConfigSpec | undefined): Settings {
 /** A mapping that cannot be is left out with a warning and stops nothing (contract: `reservedPorts`). */
 function usablePorts(
   ports: readonly PortMapping[],
-  allowed: readonly PortRange[],
+  { hostPortsAllowed: allowed, portsInForce = [] }: EffectiveInput,
   warnings: string[],
 ): PortMapping[] {
   return ports.filter(({ nodePort }) => {
-    if (nodePort === undefined) return true;
+    if (nodePort === undefined || portsInForce.some((has) => has.nodePort === nodePort)) return true;
     const forbidden = forbiddenHostPorts.some((range) => isIn(nodePort, range));
     if (!forbidden && allowed.some((range) => isIn(nodePort, range))) return true;
     const ranges = allowed.map(({ first, last }) => `${first}-${last}`).join(', ');
-    warnings.push(
-      portWarning(`nodePort ${nodePort} is not in the allowed range ${ranges}; the mapping is left out`),
-    );
+    warnings.push(`${notAllowed(nodePort)} ${ranges}; the mapping is left out`);
     return false;
   });
+}
+
+/** How the warning begins that says of a port of the node that it is not allowed. */
+export function notAllowed(nodePort: number): string {
+  return portWarning(`nodePort ${nodePort} is not in the allowed range`);
 }
 
 function isIn(port: number, range: PortRange): boolean {

@@ -26,7 +26,7 @@ export function powerStep(vm: Vm, state: RunnerState): PowerStep {
   if (vm.metadata.deletionTimestamp !== undefined) return none;
   if (state.busy !== undefined || isOnItsWay(state)) return none;
   const revert = vm.spec.revertRequest;
-  if (revert !== undefined && revert !== state.revertRequest) {
+  if (revert !== undefined && isAsked('revertRequest', vm, state)) {
     const stopped = vm.spec.powerState === 'Stopped';
     return {
       kind: 'verb',
@@ -88,9 +88,12 @@ function isBootAsked(vm: Vm, state: RunnerState): boolean {
   return isAsked('startRequest', vm, state) || isAsked('restartRequest', vm, state);
 }
 
-/** Not carried out by the runner, and not reported as answered: a start that was asked for while the guest ran is. */
+/**
+ * Not carried out by the runner, and not reported as answered: a start that was asked for while the guest ran is, and what the runner has written
+ * down lies on the VM's disk, which may have been restored from before that.
+ */
 function isAsked(
-  member: 'startRequest' | 'restartRequest',
+  member: 'startRequest' | 'restartRequest' | 'revertRequest',
   { spec, status }: Vm,
   state: RunnerState,
 ): boolean {

@@ -14,7 +14,7 @@ import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import { CallLimiter } from '../../../controller/limiter.ts';
 import { isSvc3Error, messageOf } from '../../../errors.ts';
 import { isPodReady, isRunnerUp } from '../pod/podstate.ts';
-import { isAsleep } from '../pod/hibernation.ts';
+import { isAsleep, isSuspendedInMemory } from '../pod/hibernation.ts';
 import { withPodsPorts } from '../pod/leftoutports.ts';
 import { runnerPorts } from '../pod/podports.ts';
 import { requestsMedium, withLivePorts } from '../resolve/livesettings.ts';
@@ -98,6 +98,9 @@ interface Offer {
 
 /** How often a runner is asked while its VM is not as requested, in milliseconds. */
 export const pollMs = 2_000;
+
+/** How often the runner of a guest that is suspended in memory is asked, in milliseconds: nothing else tells that the guest is lost. */
+export const suspendedPollMs = 60_000;
 
 /** An answer to a question that was put no longer ago is what the runner says now, in milliseconds. */
 export const recentMs = 5_000;
@@ -278,16 +281,19 @@ export class RunnerLinks {
   #next(key: string, { vm, pod, boot, offered }: Wanted, link: Link): void {
     const podReady = isPodReady(pod);
     const flipped = link.podReady !== podReady;
-    const due = this.#now() - link.askedAt >= pollMs;
+    const sinceMs = this.#now() - link.askedAt;
+    const due = sinceMs >= pollMs;
     const placed = placedSettings(vm, pod);
-    const isIdle = isAsRequested(vm, pod, placed);
+    const isPaused = isSuspendedInMemory(vm.status);
+    const isIdle = isAsRequested(vm, pod, placed) && link.state?.introducing !== true;
+    const isToBeAsked = isIdle ? isPaused && sinceMs >= suspendedPollMs : due;
     // What failed is tried again after a while.
     const isRipe = due || link.error === undefined;
     if (link.state === undefined || flipped) {
       // A runner that was met before need not be asked while all is as requested; one that cannot be reached, once.
-      const first = link.askedAt === Number.NEGATIVE_INFINITY && !wasMet(vm, link.podUid);
+      const first = link.askedAt === Number.NEGATIVE_INFINITY && (isPaused || !wasMet(vm, link.podUid));
       if (isIdle && first) this.#meet(key, vm, link, podReady);
-      else if (!isIdle && (due || flipped)) void this.#ask(key, link, podReady);
+      else if (isToBeAsked || (!isIdle && flipped)) void this.#ask(key, link, podReady);
       return;
     }
     const step = heldStep(powerStep(vm, link.state), link.state, boot);
@@ -296,13 +302,13 @@ export class RunnerLinks {
       return;
     }
     if (link.state.iso && !requestsMedium(vm)) {
-      if (isRipe) void this.#call(key, link, podReady, () => link.connection.eject());
+      if (isRipe) void this.#change(key, link, podReady, () => link.connection.eject());
       return;
     }
     if (placed !== undefined && arePortsPending(link.state, placed)) {
       // What it cannot open now is tried again.
       if (due || (isRipe && link.state.portsMessage === undefined))
-        void this.#call(key, link, podReady, () => link.connection.ports({ ports: runnerPorts(placed) }));
+        void this.#change(key, link, podReady, () => link.connection.ports({ ports: runnerPorts(placed) }));
       return;
     }
     const bytes = boot.isDiskHeld === true ? undefined : requestedBytes(vm);
@@ -310,7 +316,7 @@ export class RunnerLinks {
       if (isRipe) this.#resize(key, link, podReady, bytes);
       return;
     }
-    if (due && !isIdle) void this.#ask(key, link, podReady);
+    if (isToBeAsked) void this.#ask(key, link, podReady);
   }
 
   /** All is as requested: it can wait for its turn, unless there is another reason to ask before. */
@@ -341,7 +347,7 @@ export class RunnerLinks {
     link.verb = request.action;
     // Before it answers: it may have them although the answer is lost.
     link.told = offered ?? link.told;
-    void this.#call(key, link, podReady, async () => {
+    void this.#change(key, link, podReady, async () => {
       const told = offered === undefined ? {} : { settings: offered.settings };
       const state = await link.connection.power({ ...request, ...told });
       link.startRequest = request.startRequest ?? link.startRequest;
@@ -351,7 +357,7 @@ export class RunnerLinks {
   }
 
   #resize(key: string, link: Link, podReady: boolean, bytes: number): void {
-    void this.#call(key, link, podReady, async () => {
+    void this.#change(key, link, podReady, async () => {
       try {
         link.growth = await link.connection.resize(bytes);
       } catch (error) {
@@ -364,6 +370,22 @@ export class RunnerLinks {
         throw error;
       }
       return link.connection.state();
+    });
+  }
+
+  /**
+   * What a runner refuses may be done already, by a try whose answer was lost: how it is now decides what is asked of it next. The refusal is told
+   * until then.
+   */
+  #change(key: string, link: Link, podReady: boolean, change: () => Promise<RunnerState>): Promise<void> {
+    return this.#call(key, link, podReady, async () => {
+      try {
+        return await change();
+      } catch (error) {
+        if (isSvc3Error(error, 'Conflict'))
+          link.state = await link.connection.state().catch(() => link.state);
+        throw error;
+      }
     });
   }
 
@@ -409,6 +431,7 @@ function isPending(
   const placed = placedSettings(vm, pod);
   if (state === undefined) return !isAsRequested(vm, pod, placed);
   return (
+    state.introducing === true ||
     (state.iso && !requestsMedium(vm)) ||
     (placed !== undefined && arePortsPending(state, placed)) ||
     (bytes !== undefined && isToGrow({ state, refusedBytes }, bytes))

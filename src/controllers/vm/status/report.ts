@@ -98,7 +98,7 @@ export function reportPod(given: PodReport): StatusDraft {
   const diskGrowth = growthMessage(vm, diskSize, growth);
   const accelerator = acceleratorOf(pod) ?? vm.status?.accelerator;
   const memoryHost = memoryHostOf(vm, effective, { accelerator, node });
-  const revertRequest = state?.revertRequest ?? vm.status?.revertRequest;
+  const revertRequest = answered('revertRequest', input);
   const startRequest = startedFor(input);
   const restartRequest = restartedFor(input);
   return {
@@ -311,9 +311,19 @@ function hopelessCondition(
 }
 
 /** A request that was made while the guest ran is as good as carried out: it does not start a guest that stops later. */
-function startedFor({ vm, runner }: PodReport): string | undefined {
-  if (runner?.state?.powerState === 'Running') return vm.spec.startRequest;
-  return runner?.state?.startRequest ?? vm.status?.startRequest;
+function startedFor(input: PodReport): string | undefined {
+  if (input.runner?.state?.powerState === 'Running') return input.vm.spec.startRequest;
+  return answered('startRequest', input);
+}
+
+/** What the runner says, unless the request has been reported as answered: its word lies on a disk that may have been restored from before that. */
+function answered(
+  member: 'startRequest' | 'restartRequest' | 'revertRequest',
+  { vm, runner }: PodReport,
+): string | undefined {
+  const before = vm.status?.[member];
+  const isAnswered = before !== undefined && before === vm.spec[member];
+  return isAnswered ? before : (runner?.state?.[member] ?? before);
 }
 
 function isRestartDue(input: PodReport): boolean {
@@ -322,12 +332,13 @@ function isRestartDue(input: PodReport): boolean {
 }
 
 /** The pod's first boot answers what was asked for when it was made; a guest that goes on from its claim there has not been started again. */
-function restartedFor({ vm, pod, runner, effective }: PodReport): string | undefined {
+function restartedFor(input: PodReport): string | undefined {
+  const { vm, pod, runner, effective } = input;
   const { restartRequest } = vm.spec;
   const state = runner?.state;
   const goesOn = state === undefined ? mayGoOn(vm, effective) : state.warmStart?.fromMemory === true;
   if (!goesOn && isMadeWith(pod, 'restartRequest', restartRequest)) return restartRequest;
-  return state?.restartRequest ?? vm.status?.restartRequest;
+  return answered('restartRequest', input);
 }
 
 const verbReasons = {

@@ -11,6 +11,11 @@ describe('the settings of a placed VM', () => {
   test.each<[string, Partial<VmSpec>, readonly string[] | undefined]>([
     ['are in force where the spec says nothing else', {}, undefined],
     ['are in force where it says the same', { cpu: 1, memory: '256Mi', vncConsole: 'Enabled' }, undefined],
+    [
+      'are in force where it says the same in other words',
+      { memory: '262144Ki', netBoost: true, scheduler: 'Spread', onEviction: 'Shutdown' },
+      undefined,
+    ],
     ['are in force where it empties a list that was empty', { metadata: [], ports: [] }, undefined],
     [
       'do not wait for what applies at once',
@@ -72,6 +77,40 @@ describe('the settings of a placed VM', () => {
     const settings = changedSettings(vm, withGpu, vmSettings());
     expect(settings).toMatchObject({ fields: ['tag'], effective: { ...withGpu, tag: 'fast' } });
     expect(settings?.refusal).toBeUndefined();
+  });
+
+  describe('keep the ports of the node that they have, where the installation allows', () => {
+    const persistent = { ...effective, disk: { storage: 'Persistent' as const } };
+    const mapping = (nodePort: number) => ({ guestPort: 80, nodePort, protocol: 'TCP' as const });
+    const allowed = (first: number, last: number) => ({
+      ...vmSettings(),
+      hostPortsAllowed: [{ first, last }],
+    });
+    const withPorts = (nodePorts: number[], warnings: string[] = []) =>
+      aVm({
+        spec: { ports: nodePorts.map(mapping) },
+        metadata: { generation: 2 },
+        status: { warnings },
+      });
+
+    test.each([effective, persistent])('them no more', (settings) => {
+      const frozen = { ...settings, ports: [mapping(20_080)] };
+      expect(changedSettings(withPorts([20_080]), frozen, allowed(20_000, 20_050))).toBeUndefined();
+      const another = changedSettings(withPorts([20_081]), frozen, allowed(20_000, 20_050));
+      expect(another?.fields).toEqual(['ports']);
+      expect(another?.warnings).toEqual([expect.stringContaining('allowed range 20000-20050;')]);
+    });
+
+    test('more by now: an Ephemeral VM stays without those that it was placed without', () => {
+      const left = 'ports: nodePort 20080 is not in the allowed range 20000-20050; the mapping is left out';
+      const vm = withPorts([20_080], [left]);
+      expect(changedSettings(vm, effective, allowed(20_000, 20_099))).toBeUndefined();
+      expect(changedSettings(vm, persistent, allowed(20_000, 20_099))?.fields).toEqual(['ports']);
+      // Nobody has left it out: it was added while the VM was being placed.
+      expect(changedSettings(withPorts([20_080]), effective, allowed(20_000, 20_099))?.fields).toEqual([
+        'ports',
+      ]);
+    });
   });
 
   test('are elsewhere those in force, with what says where the pod may be', () => {

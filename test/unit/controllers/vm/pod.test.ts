@@ -377,6 +377,13 @@ describe('the pod of a VM', () => {
       expect(runnerSpecOf(given).ports).toContainEqual({ podPort: 64001, guestPort: 8444, protocol: 'TCP' });
     });
 
+    test('tells its runner since when the VM waited for it, and of no times where nobody asks for metrics', () => {
+      const times = { waitedSinceMs: 1_000, madeAtMs: 3_500 };
+      expect(runnerSpecOf({ settings, times })).toMatchObject(times);
+      expect(runnerSpecOf({ settings })).not.toHaveProperty('madeAtMs');
+      expect(runnerSpecOf({ times })).not.toHaveProperty('madeAtMs');
+    });
+
     test('serves none where the guest has had the port since before', () => {
       const ports = [{ guestPort: 8444, protocol: 'TCP' as const }];
       const given = { settings, effective: { ...effective, ports } };

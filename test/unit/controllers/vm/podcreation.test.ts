@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Pod } from '../../../../src/api/core.ts';
 import type { KubeObject } from '../../../../src/api/object.ts';
 import type { EffectiveSettings, Vm, VmStatus } from '../../../../src/api/vm.ts';
@@ -345,6 +345,56 @@ describe('a VM', () => {
       end();
       expect(usedOn('n1')).toBe(false);
     }
+  });
+});
+
+describe('since when a VM waited, and when its pod was made, its runner is told', () => {
+  const createdMs = Date.parse('2026-11-01T10:00:00Z');
+  const settings = { vmMetrics: true };
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'] }));
+  afterEach(() => void vi.useRealTimers());
+
+  const told = () =>
+    JSON.parse(create.mock.lastCall?.[1].metadata.annotations?.['svc3.dev/runner-spec'] ?? '{}') as object;
+
+  async function deployAt(ms: number, vm: Vm, creation: PodCreation) {
+    vi.setSystemTime(ms);
+    await deploy(vm, creation);
+  }
+
+  test('from the first pass on that found it without one', async () => {
+    const creation = podCreation(settings);
+    await deployAt(createdMs + 60_000, placed(), creation);
+    expect(create).not.toHaveBeenCalled();
+    inventory.setNode(aNode('n1'));
+    await deployAt(createdMs + 65_250, placed(), creation);
+    expect(told()).toMatchObject({ waitedSinceMs: createdMs + 60_000, madeAtMs: createdMs + 65_250 });
+  });
+
+  test('from then on that it has none again, where it had one meanwhile', async () => {
+    const creation = podCreation(settings);
+    inventory.setNode(aNode('n1'));
+    await deployAt(createdMs + 60_000, placed(), creation);
+    creation.hasPod('vm-uid');
+    await deployAt(createdMs + 90_000, placed(), creation);
+    expect(told()).toMatchObject({ waitedSinceMs: createdMs + 90_000, madeAtMs: createdMs + 90_000 });
+  });
+
+  test.each([
+    [5_000, 0],
+    // The VM's own time is that of its second.
+    [400, 400],
+    // kube-apiserver's clock is ahead.
+    [-2_000, -2_000],
+  ])('of a new VM from its creation on: %i ms after it', async (afterMs, sinceMs) => {
+    const creation = podCreation(settings);
+    inventory.setNode(aNode('n1'));
+    backoff.failed('vm-uid');
+    await deployAt(createdMs + afterMs, aVm(), creation);
+    expect(create).not.toHaveBeenCalled();
+    nowMs += 60_000;
+    await deployAt(createdMs + 7_000, placed(), creation);
+    expect(told()).toMatchObject({ waitedSinceMs: createdMs + sinceMs, madeAtMs: createdMs + 7_000 });
   });
 });
 

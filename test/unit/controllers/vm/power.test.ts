@@ -250,6 +250,14 @@ const rows: Row[] = [
     revert: 'b',
     step: none,
   },
+  ...['a', undefined].map((known) => ({
+    sentence: `a revert that was reported as done is done, also on a disk that was restored from before it: ${known}`,
+    requested: 'Running' as const,
+    state: known === undefined ? {} : { revertRequest: known },
+    revert: 'b',
+    status: { revertRequest: 'b' },
+    step: none,
+  })),
 ];
 
 describe('powerStep', () => {

@@ -124,6 +124,20 @@ describe('a pass', () => {
     expect(await said({ powerState: 'Stopped', reason: 'Starting' })).toBe(2_000);
   });
 
+  test('asks the runner of a guest that is suspended in memory now and then: nothing else tells that it is lost', async () => {
+    pod = aPod({ nodeName: 'n1', status: runningStatus(false) });
+    vm = aVm({
+      metadata: { ...aVm().metadata, ...held },
+      spec: { powerState: 'Suspended' },
+      status: { effective },
+    });
+    const state = runnerState({ powerState: 'Suspended', reason: 'Requested' });
+    expect((await aReconciler({ podReady: false, state }).reconcile('team/web'))?.requeueAfterMs).toBe(
+      60_000,
+    );
+    expect(readyOf()).toMatchObject({ status: 'True', reason: 'Suspended' });
+  });
+
   test('gives a guest that is being claimed the keys of the installation as they are now: its runner takes the claim by them', async () => {
     vm = aPoolVm('web', { status: { effective, podName: 'svc3-pool-1' } });
     pod = ownedBy(vm, aStandby('1'));

@@ -625,6 +625,17 @@ describe('what is known of a VM', () => {
     expect(fieldsOf({ pod: unready, status, runner: observed({ state, growth }) }).diskSize).toBe('4Gi');
   });
 
+  test('of a request that is done stays so, also where the disk was restored from before it', () => {
+    const state = runnerState({
+      powerState: 'Stopped',
+      revertRequest: 'a',
+      startRequest: 'b',
+      restartRequest: 'c',
+    });
+    const given = { pod: unready, spec: said, status: said, runner: observed({ state }) };
+    expect(fieldsOf(given)).toMatchObject(said);
+  });
+
   test.each([
     ['answered while the guest runs', 'Running', 's'],
     ['open while it is off', 'Stopped', undefined],

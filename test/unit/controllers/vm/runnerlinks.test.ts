@@ -3,7 +3,12 @@ import type { Pod } from '../../../../src/api/core.ts';
 import type { PowerRequest, RunnerState } from '../../../../src/api/runner.ts';
 import type { Vm, VmSpec, VmStatus } from '../../../../src/api/vm.ts';
 import { Svc3Error } from '../../../../src/errors.ts';
-import { pollMs, RunnerLinks, silenceMs } from '../../../../src/controllers/vm/runner/runnerlinks.ts';
+import {
+  pollMs,
+  RunnerLinks,
+  silenceMs,
+  suspendedPollMs,
+} from '../../../../src/controllers/vm/runner/runnerlinks.ts';
 import { bootSettings } from '../../../../src/controllers/vm/runner/bootsettings.ts';
 import { aCondition, aPod, aVm, effective, runnerState, runningStatus } from './builders.ts';
 import { vmSettings } from '../../../support/operator.ts';
@@ -17,7 +22,10 @@ function aRunner(initial: Partial<RunnerState> = {}) {
     changed: vi.fn(),
     pins: [] as (string | undefined)[],
     vmUids: [] as string[],
+    /** Of whatever is asked. */
     fault: undefined as Error | undefined,
+    /** Of all but the question how it is. */
+    refusal: undefined as Error | undefined,
     pass(ms: number) {
       clock += ms;
     },
@@ -25,6 +33,7 @@ function aRunner(initial: Partial<RunnerState> = {}) {
   const answer = async (call: string, then: () => void = () => undefined): Promise<RunnerState> => {
     runner.calls.push(call);
     if (runner.fault !== undefined) throw runner.fault;
+    if (runner.refusal !== undefined && call !== 'state') throw runner.refusal;
     then();
     return runner.state;
   };
@@ -188,6 +197,43 @@ describe('the talk with a runner', () => {
     expect(runner.calls).toEqual(['state']);
   });
 
+  describe('of a VM that is suspended in memory', () => {
+    const status = {
+      ...reported,
+      powerState: 'Suspended' as const,
+      suspendedTo: 'Memory' as const,
+      conditions: [aCondition('Ready', { reason: 'Suspended' })],
+    };
+    const vm = aVm({ spec: { powerState: 'Suspended' }, status });
+
+    test('its runner is asked seldom: no readiness tells that the guest is lost', async () => {
+      const { links, runner } = aRunner({ powerState: 'Suspended' });
+      links.observe('k', vm, pod(false));
+      await answered(runner, 1);
+      runner.pass(suspendedPollMs - 1);
+      expect(links.observe('k', vm, pod(false))).toMatchObject({ isPending: false });
+      expect(runner.calls).toEqual(['state']);
+      runner.state = runnerState({ powerState: 'Stopped', reason: 'SuspendedStateLost' });
+      runner.pass(1);
+      links.observe('k', vm, pod(false));
+      await answered(runner, 2);
+      expect(links.observe('k', vm, pod(false))).toMatchObject({ state: { powerState: 'Stopped' } });
+    });
+
+    test('a runner that could not be asked is asked again as seldom', async () => {
+      const { links, runner } = aRunner({ powerState: 'Suspended' });
+      runner.fault = new Svc3Error('ServiceUnavailable', 'the runner does not answer');
+      links.observe('k', vm, pod(false));
+      await answered(runner, 1);
+      runner.pass(suspendedPollMs - 1);
+      links.observe('k', vm, pod(false));
+      expect(runner.calls).toEqual(['state']);
+      runner.pass(1);
+      links.observe('k', vm, pod(false));
+      await answered(runner, 2);
+    });
+  });
+
   test('a runner that does not listen yet is asked again, and its silence is told when it lasts', async () => {
     const { links, runner } = aRunner();
     const vm = aVm({ status: {} });
@@ -217,13 +263,42 @@ describe('the talk with a runner', () => {
       error: 'the VM is being exported',
       verb: undefined,
     });
-    expect(runner.calls).toEqual(['state', 'suspend']);
+    expect(runner.calls).toEqual(['state', 'suspend', 'state']);
     runner.pass(pollMs);
     runner.fault = undefined;
     links.observe('k', vm, pod(true));
     await answered(runner, 3);
-    expect(runner.calls).toEqual(['state', 'suspend', 'suspend']);
+    expect(runner.calls).toEqual(['state', 'suspend', 'state', 'suspend']);
   });
+
+  test.each<[string, Partial<RunnerState>, Partial<VmSpec>, Partial<RunnerState>]>([
+    ['eject', { iso: true }, {}, { iso: false }],
+    ['resume', { powerState: 'Suspended' }, {}, { powerState: 'Running' }],
+    ['stop', {}, { powerState: 'Stopped' }, { powerState: 'Stopped', reason: 'Requested' }],
+  ])(
+    'what was carried out although its answer was lost is not asked for again: %s',
+    async (call, before, spec, after) => {
+      const { links, runner } = aRunner(before);
+      const vm = aVm({ spec, metadata: { generation: 2 }, status: reported });
+      links.observe('k', vm, pod(true));
+      await answered(runner, 1);
+      runner.fault = new Svc3Error('Timeout', 'no answer');
+      links.observe('k', vm, pod(true));
+      await answered(runner, 2);
+      runner.state = runnerState({ ...after, revision: 2 });
+      runner.fault = undefined;
+      runner.refusal = new Svc3Error('Conflict', 'it is so already');
+      runner.pass(pollMs);
+      links.observe('k', vm, pod(true));
+      await answered(runner, 3);
+      expect(links.observe('k', vm, pod(true))).toMatchObject({ state: after, isPending: false });
+      runner.pass(pollMs);
+      links.observe('k', vm, pod(true));
+      await answered(runner, 4);
+      expect(runner.calls).toEqual(['state', call, call, 'state', 'state']);
+      expect(links.observe('k', vm, pod(true))?.error).toBeUndefined();
+    },
+  );
 
   test('a disk that is to be larger grows once', async () => {
     const { links, runner } = aRunner({ diskSize: 2 ** 30 });
@@ -360,6 +435,7 @@ describe('the talk with a runner', () => {
         isPending: true,
         growth: { message: 'it can only grow once it goes on' },
       });
+      expect(runner.calls).toEqual(['state', `resize ${2 ** 31}`, 'state']);
       runner.fault = undefined;
       runner.pass(pollMs);
       links.observe('k', vm, pod(true));
@@ -425,6 +501,22 @@ describe('the claim of a guest that waited', () => {
       runner: { state: { powerState: 'Running' }, fingerprint: 'print' },
     });
     expect(runner.calls).toEqual(['claim']);
+  });
+
+  test('is followed until the runner has told the guest whose it is: what failed of that is in no event', async () => {
+    const { links, runner } = aRunner({ introducing: true });
+    const vm = aVm({ status: reported });
+    links.claim('k', vm, pod(true), effective);
+    await answered(runner, 1);
+    expect(links.observe('k', vm, pod(true))).toMatchObject({ isPending: true });
+    runner.pass(pollMs);
+    const warmStart = { fromMemory: false, reason: 'HookFailed', message: 'exit code 1' };
+    runner.state = runnerState({ warmStart });
+    links.observe('k', vm, pod(true));
+    await answered(runner, 2);
+    runner.pass(pollMs);
+    expect(links.observe('k', vm, pod(true))).toMatchObject({ isPending: false, state: { warmStart } });
+    expect(runner.calls).toEqual(['claim', 'state']);
   });
 
   test('that a runner refuses for good is not tried again', async () => {

@@ -37,6 +37,18 @@ describe('the metrics of pools', () => {
     expect(await claims()).toEqual(said(1));
   });
 
+  test('count the guests that are made, from the beginning', async () => {
+    const { counted, made, lines } = metrics();
+    const series = async () =>
+      (await lines()).filter((line) => line.startsWith('svc3_pool_standbys_made_total'));
+    counted('team/ci', { idle: 0, preparing: 0, claimed: 0 });
+    expect(await series()).toEqual(['svc3_pool_standbys_made_total{namespace="team",pool="ci"} 0']);
+    made('team/ci');
+    made('team/ci');
+    counted('team/ci', { idle: 2, preparing: 0, claimed: 0 });
+    expect(await series()).toEqual(['svc3_pool_standbys_made_total{namespace="team",pool="ci"} 2']);
+  });
+
   test('count how claims end', async () => {
     const { claimed, told, lines } = metrics();
     for (const result of ['warm', 'warm', 'cold', 'lost'] as const) claimed('team/ci', result);
@@ -53,14 +65,15 @@ describe('the metrics of pools', () => {
   });
 
   test('of a pool that is gone are gone, and those of others stay', async () => {
-    const { counted, claimed, lines } = metrics();
+    const { counted, claimed, made, lines } = metrics();
     for (const key of ['team/ci', 'team/other']) {
       counted(key, { idle: 1, preparing: 0, claimed: 0 });
       claimed(key, 'warm');
+      made(key);
     }
     counted('team/ci', undefined);
     const left = (await lines()).filter((line) => line.includes('pool='));
     expect(left.filter((line) => line.includes('"ci"'))).toEqual([]);
-    expect(left).toHaveLength(6);
+    expect(left).toHaveLength(7);
   });
 });

@@ -30,6 +30,7 @@ const patch = vi.fn(async (..._arguments: unknown[]): Promise<void> => undefined
 const apply = vi.fn(async (_resource: unknown, body: VmPool): Promise<VmPool> => body);
 const event = vi.fn();
 const counted = vi.fn();
+const madeOne = vi.fn();
 
 function aReconciler(): PoolReconciler {
   inventory = new Inventory(settings.portRanges);
@@ -55,6 +56,7 @@ function aReconciler(): PoolReconciler {
         pullSecretVersion: () => undefined,
       },
       counted,
+      made: madeOne,
       now: () => new Date(nowMs),
     } as unknown as PoolReconcilerParts,
     () => clock,
@@ -93,6 +95,14 @@ describe('a pass over a pool', () => {
     expect(names).toEqual([expect.stringMatching(/^svc3-pool-ci-/), expect.stringMatching(/^svc3-pool-ci-/)]);
     expect(new Set(names).size).toBe(2);
     expect(ready()).toMatchObject({ status: 'False', reason: 'Preparing' });
+  });
+
+  test('counts what it has made, and nothing that kube-apiserver refuses', async () => {
+    create.mockImplementationOnce(async (_resource, pod) => pod);
+    create.mockRejectedValueOnce(new Svc3Error('Forbidden', 'exceeded quota: one'));
+    await aReconciler().reconcile('team/ci');
+    expect(create).toHaveBeenCalledTimes(2);
+    expect(madeOne.mock.calls).toEqual([['team/ci']]);
   });
 
   test('makes no more where the cache does not show yet what it has made', async () => {

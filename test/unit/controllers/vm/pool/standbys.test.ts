@@ -91,7 +91,7 @@ describe('a VM that names its pool', () => {
     ['is on a node of another namespace', { node: aNode({ reservedFor: 'others' }) }],
     ['is another VM’s', { pods: [ownedBy(aPoolVm('other'), aStandby('1'))] }],
     ['was made from another template', { pods: [aStandby('1', { pool: other })] }],
-    ['has settings that cannot be read', { pods: [withoutSettings(aStandby('1'))] }],
+    ['has settings that cannot be read', { pods: [withSettings(aStandby('1'), '?')] }],
     ['is of a pool that is gone', { pools: [] }],
     ['is of a pool that is being deleted', { pools: [terminating(aPool())] }],
     ['is being deleted', { pods: [terminating(aStandby('1'))] }],
@@ -127,16 +127,65 @@ describe('a VM that names the VMConfig of a pool', () => {
     expect(served({})).toBe(true);
   });
 
-  test('gets one where it says what holds anyway, as clients do that send all their defaults', () => {
-    const said = { scheduler: 'Spread', tagRequired: false, netBoost: true, legacyIO: false } as const;
-    expect(served(said)).toBe(true);
-    expect(served({}, { settings: said })).toBe(true);
-    expect(served({ ...said, scheduler: 'Pack' })).toBe(false);
-    expect(served({ ...said, netBoost: false })).toBe(false);
+  test.each<[what: string, asked: Partial<EffectiveSettings>]>([
+    [
+      'all switches as they are',
+      { scheduler: 'Spread', tagRequired: false, netBoost: true, legacyIO: false },
+    ],
+    ['that its disk is Ephemeral', { disk: { storage: 'Ephemeral' } }],
+    ['nothing of its disk', { disk: {} }],
+    ['what becomes of a disk that it has not', { disk: { storage: 'Ephemeral', whenDeleted: 'Retain' } }],
+    ['that it is suspended in memory', { suspendTo: 'Memory' }],
+    ['that it is shut down at the end of its pod', { onEviction: 'Shutdown' }],
+    ['that its services have ports of the node', { nodePorts: { ssh: 'Enabled', screenshare: 'Enabled' } }],
+    ['empty lists', { ports: [], tolerations: [], topologySpreadConstraints: [], metadata: [] }],
+    ['nothing of its screen', { display: {} }],
+    ['its memory in Ki', { memory: '262144Ki' }],
+    ['its memory as a number', { memory: '268435456' }],
+    ['its memory with a fraction', { memory: '0.25Gi' }],
+  ])(
+    'gets one where it says what holds anyway, as clients do that send all their defaults: %s',
+    (_, said) => {
+      expect(served(said)).toBe(true);
+      expect(served({}, { settings: said })).toBe(true);
+    },
+  );
+
+  test('gets one where both say the same in other words', () => {
+    expect(served({ memory: '4096Mi' }, { settings: { memory: '4Gi' } })).toBe(true);
+    expect(served({ disk: { size: '8192Mi' } }, { settings: { disk: { size: '8Gi' } } })).toBe(true);
+    const ports = [
+      { guestPort: 80, protocol: 'TCP' },
+      { guestPort: 53, protocol: 'UDP' },
+    ] as const;
+    expect(served({ ports: [...ports] }, { settings: { ports: ports.toReversed() } })).toBe(true);
+    const taint = { key: 'ci', value: 'x' };
+    const tolerations = [{ ...taint, operator: 'Equal' as const }];
+    expect(served({ tolerations }, { settings: { tolerations: [taint] } })).toBe(true);
   });
 
-  test('gets none where it asks for something else', () => {
-    expect(served({ cpu: 4 })).toBe(false);
+  test.each<[what: string, asked: Partial<EffectiveSettings>]>([
+    ['more CPUs', { cpu: 4 }],
+    ['a little more memory', { memory: '256.001Mi' }],
+    ['thousands for Ki', { memory: '262144k' }],
+    ['the fullest node', { scheduler: 'Pack' }],
+    ['another network card', { netBoost: false }],
+    ['a disk of some size', { disk: { size: '8Gi' } }],
+    ['that its disk goes with it', { disk: { whenDeleted: 'Delete' } }],
+    ['a memory on the disk', { suspendTo: 'Disk' }],
+    ['no port for SSH', { nodePorts: { ssh: 'Disabled', screenshare: 'Enabled' } }],
+    ['to be ready without being asked', { readiness: { none: {} } }],
+    ['a larger screen', { display: { width: 1920 } }],
+    ['a port', { ports: [{ guestPort: 80, protocol: 'TCP' }] }],
+  ])('gets none where it asks for something else: %s', (_, asked) => {
+    expect(served(asked)).toBe(false);
+    expect(served({}, { settings: asked })).toBe(false);
+  });
+
+  test('gets none of which a quantity is none, as somebody may have written who may write pods', () => {
+    const pods = [withSettings(aStandby('1', { pool }), JSON.stringify({ ...effective, memory: 'much' }))];
+    const { standbys } = aWorld({ pools: [pool], pods });
+    expect(standbys.ofConfig(vm, effective)).toBeUndefined();
   });
 
   test('that none of hundreds suits reads what they say once, since they are alike; one that differs is judged by itself', () => {
@@ -183,9 +232,7 @@ function terminating<T extends { metadata: object }>(object: T): T {
   return { ...object, metadata: { ...object.metadata, deletionTimestamp: '2026-11-01T10:00:00Z' } };
 }
 
-function withoutSettings(pod: Pod): Pod {
-  return {
-    ...pod,
-    metadata: { ...pod.metadata, annotations: { ...pod.metadata.annotations, 'svc3.dev/effective': '?' } },
-  };
+function withSettings(pod: Pod, text: string): Pod {
+  const annotations = { ...pod.metadata.annotations, 'svc3.dev/effective': text };
+  return { ...pod, metadata: { ...pod.metadata, annotations } };
 }
