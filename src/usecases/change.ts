@@ -52,7 +52,9 @@ export async function changeVm(
     vm: request.vmConfigNamespace === undefined ? undefined : await find(),
   });
   if (Object.keys(spec).length === 0)
-    throw new Svc3Error('Invalid', 'the request names no setting to change');
+    throw new Svc3Error('Invalid', 'the request names no setting to change', {
+      details: { causes: [{ field: 'body', message: 'names no setting to change' }] },
+    });
   if (request.gpuPassthrough === true) refuseNewGpu(await find(), installation);
   const patch = { type: 'merge', body: { spec } } as const;
   const patched = await writing(() => caller.patch(vms, key, patch), deployFieldsOf(request));

@@ -3,7 +3,7 @@ import { labels } from '../api/meta.ts';
 import { roleBindings, serviceAccounts } from '../api/resources.ts';
 import { isSvc3Error, Svc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
-import type { AccountRole } from '../wire/schemas.ts';
+import type { AccountRole, ServiceAccountItem } from '../wire/schemas.ts';
 import { writing } from './writing.ts';
 
 export interface AccountRequest {
@@ -15,6 +15,29 @@ export interface AccountRequest {
 
 const rbac = 'rbac.authorization.k8s.io';
 const defaultRole = 'svc3-edit';
+
+/**
+ * The service accounts of a namespace.
+ *
+ * @param caller - whose right it is to see them
+ */
+export async function listServiceAccounts(
+  caller: KubeClient,
+  namespace: string,
+): Promise<ServiceAccountItem[]> {
+  const { items } = await caller.list(serviceAccounts, {
+    namespace,
+    // An account may have a megabyte of annotations, and the api lists for many at the same time.
+    pageSize: 50,
+    transform: ({ metadata: { annotations: _annotations, managedFields: _managedFields, ...metadata } }) => ({
+      metadata,
+    }),
+  });
+  return items.map(({ metadata: { name, creationTimestamp = '' } }) => ({
+    name,
+    createdAt: creationTimestamp,
+  }));
+}
 
 /**
  * Creates a ServiceAccount with the caller's rights, and binds it a role in its namespace. The binding is named after the

@@ -68,6 +68,21 @@ export function diskDeletionMessage(word: 'image' | 'iso', disk: Image | Iso): s
   return `deletion of ${word} ${metadata.name} has begun${isTold ? `: ${ready?.message}` : ''}`;
 }
 
+/** A commit makes a version without, and leaves what is said of the one before. */
+function memoryOf({ status }: Image | Iso): ImageItem['memory'] {
+  const { memory, digest } = status ?? {};
+  if (memory === undefined || memory.digest !== digest) return undefined;
+  const { size, cpu, cpuModel, accelerator, qemu, stoppedMs } = memory;
+  return {
+    size,
+    cpuModel,
+    accelerator,
+    qemu,
+    ...(cpu === undefined ? {} : { cpu }),
+    ...(stoppedMs === undefined ? {} : { stoppedMs }),
+  };
+}
+
 export function imageItem(image: Image | Iso): ImageItem {
   const state = imageState(image);
   const failed = failureOf(image, state);
@@ -82,6 +97,7 @@ export function imageItem(image: Image | Iso): ImageItem {
     usable: isUsable(image) || undefined,
     progress: state === 'Ready' ? undefined : image.status?.progress,
     copyOf: awaitedSource(image),
+    memory: memoryOf(image),
     createdAt: image.metadata.creationTimestamp,
   };
   return Object.fromEntries(

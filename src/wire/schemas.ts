@@ -229,6 +229,19 @@ export const imageItem = z
       .string()
       .optional()
       .describe('Name of what it is still to be copied from, which cannot be deleted until then.'),
+    memory: z
+      .object({
+        size: z.string().describe('Memory of the guest as a quantity.'),
+        cpu: z.int().optional().describe('Virtual CPUs of the guest.'),
+        cpuModel: z.string().describe('The CPU that the guest was saved on.'),
+        accelerator: z.enum(['kvm', 'tcg']).describe('What the guest was saved under.'),
+        qemu: z.string().describe('Version of QEMU that has saved it.'),
+        stoppedMs: z.int().optional().describe('How long the guest was stopped for it, in milliseconds.'),
+      })
+      .optional()
+      .describe(
+        'The memory of a guest beside the disk: VMs that are like it go on where it was. Absent where this version has none.',
+      ),
     createdAt: z.string().optional(),
   })
   .meta({ id: 'Image' });

@@ -100,6 +100,8 @@ export const vmChangeBody = z
   .object({
     ...changes,
     memory: memory.optional().describe('GiB; 0 or absent: stays as it is.'),
+    gpuPassthrough: changes.gpuPassthrough.describe('Absent: stays as it is.'),
+    vncConsole: changes.vncConsole.describe('Absent: stays as it is.'),
     timeout: changes.timeout.describe('Minutes from its creation until the VM must run.'),
   })
   .meta({

@@ -7,9 +7,10 @@ import {
   selfSubjectReviews,
   serviceAccounts,
 } from '../../api/resources.ts';
-import type { ServiceAccount, SelfSubjectReview, Subject, TokenRequest } from '../../api/core.ts';
+import type { ServiceAccount, SelfSubjectReview, Subject } from '../../api/core.ts';
 import { invalidField, isSvc3Error, Svc3Error } from '../../errors.ts';
-import type { KubeClient, RawResponse } from '../../kube/types.ts';
+import type { KubeClient } from '../../kube/types.ts';
+import { issueToken } from '../../usecases/token.ts';
 import { accountOf } from './names.ts';
 
 export interface UserItem {
@@ -180,19 +181,10 @@ async function quietly(deletion: Promise<void>): Promise<void> {
 
 async function userToken({ client, warning }: UsersOptions, name: string | undefined): Promise<UserToken> {
   const user = name ?? (await ownName(client));
-  const path = `/api/v1/namespaces/${namespaces.users}/serviceaccounts/${accountOf(user)}/token`;
-  const spec = { expirationSeconds: limits.userTokenSeconds };
+  const key = { namespace: namespaces.users, name: accountOf(user) };
   try {
-    const { body }: RawResponse<TokenRequest> = await client.request<TokenRequest>({
-      method: 'POST',
-      path,
-      body: { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec },
-      onWarning: warning,
-    });
-    if (body.status?.token === undefined || body.status.expirationTimestamp === undefined)
-      throw new Svc3Error('BadGateway', 'kube-apiserver answered a TokenRequest without a token');
-    const { token, expirationTimestamp } = body.status;
-    return { token, expirationTimestamp };
+    const wish = { expirationSeconds: limits.userTokenSeconds };
+    return await issueToken({ caller: client, warn: warning }, key, wish);
   } catch (error) {
     if (isSvc3Error(error, 'NotFound', 'Forbidden')) {
       const hint = 'a cluster administrator makes one with svc3 user add';

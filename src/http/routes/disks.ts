@@ -2,16 +2,15 @@ import type * as z from 'zod';
 import type { Image, Iso } from '../../api/image.ts';
 import { group } from '../../api/meta.ts';
 import { imageItem } from '../../wire/image.ts';
-import type { Resource, Submitted } from '../../api/object.ts';
+import type { Resource } from '../../api/object.ts';
 import { defineRoute } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import type { Services } from '../server/services.ts';
 import { success } from '../server/status.ts';
-import { refuseLateCopy } from '../../api/diskcopies.ts';
 import type { PossibleUsers } from '../../api/diskusers.ts';
 import { isTerminating } from '../../api/owner.ts';
 import { deleteDisk } from '../../usecases/diskdeletion.ts';
-import { writing } from '../../usecases/writing.ts';
+import { copyDisk, describeDisk } from '../../usecases/newdisk.ts';
 import { waitSeen } from '../server/visible.ts';
 import { waiterOf } from '../server/waiter.ts';
 
@@ -38,19 +37,6 @@ export interface DiskKind<P extends DiskParams> {
 
 export const accepted = { 202: { description: 'It is being made; poll it.', schema: schemas.imageItem } };
 
-/** A new disk, as an Image or an ISO. */
-export function diskOf(
-  name: string,
-  namespace: string,
-  description: string | undefined,
-  source: Image['spec']['source'],
-): Submitted<Image> {
-  return {
-    metadata: { name, namespace },
-    spec: { ...(description === undefined ? {} : { description }), source },
-  };
-}
-
 function possibleUsers({ caches }: Services, plural: 'images' | 'isos', namespace: string): PossibleUsers {
   const { vms, vmConfigs, vmPools } = caches;
   return {
@@ -64,16 +50,15 @@ function possibleUsers({ caches }: Services, plural: 'images' | 'isos', namespac
 /**
  * What is to be copied. The cache may still show one that is being deleted where there is another one of its name.
  *
- * @throws Svc3Error NotFound; Conflict where it is being deleted
+ * @throws Svc3Error NotFound
  */
-async function requireSource<P extends DiskParams>(
-  { find, resource, word }: DiskKind<P>,
+async function sourceOf<P extends DiskParams>(
+  { find, resource }: DiskKind<P>,
   services: Services,
   key: { namespace: string; name: string },
-): Promise<void> {
+): Promise<Disk> {
   const found = await find(services, key);
-  if (!isTerminating(found)) return;
-  refuseLateCopy(await services.client.get(resource, key.name, key.namespace), word);
+  return isTerminating(found) ? services.client.get(resource, key.name, key.namespace) : found;
 }
 
 /** What is made of a kind once, for all of its routes. */
@@ -130,7 +115,7 @@ function getRoute<P extends DiskParams>(kind: DiskKind<P>) {
 }
 
 function copyRoute<P extends DiskParams>(kind: DiskKind<P>) {
-  const { title, tag, noun, params, resource } = kind;
+  const { word, title, tag, noun, params, resource } = kind;
   const { plural, one, permission, keyOf } = namesOf(kind);
   return defineRoute({
     id: `copy${title}`,
@@ -149,12 +134,8 @@ function copyRoute<P extends DiskParams>(kind: DiskKind<P>) {
     permission: { kind: 'native', ...permission, verb: 'create' },
     example: { name: 'copy' },
     async handler({ params: given, body, caller, services, signal }) {
-      const { namespace, name } = keyOf(given);
-      await requireSource(kind, services, { namespace, name });
-      const disk = diskOf(body.name, namespace, body.description, { image: { name } });
-      const created = await writing(() => caller.client.create(resource, disk), {
-        'metadata.name': 'name',
-      });
+      const source = () => sourceOf(kind, services, keyOf(given));
+      const created = await copyDisk({ caller: caller.client, resource, field: word, source }, body);
       await waitSeen(services.caches[plural].changes, created, signal);
       return { status: 202, body: imageItem(created) };
     },
@@ -178,10 +159,8 @@ function describeRoute<P extends DiskParams>(kind: DiskKind<P>) {
     permission: { kind: 'native', ...permission, verb: 'patch', name: word },
     example: { description: kind.description },
     async handler({ params: given, body, caller, services, signal }) {
-      const patched = await caller.client.patch(resource, keyOf(given), {
-        type: 'merge',
-        body: { spec: { description: body.description } },
-      });
+      const environment = { caller: caller.client, resource, field: word };
+      const patched = await describeDisk(environment, keyOf(given), body.description);
       await waitSeen(services.caches[plural].changes, patched, signal);
       return { body: imageItem(patched) };
     },

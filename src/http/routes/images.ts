@@ -4,10 +4,9 @@ import { imageItem } from '../../wire/image.ts';
 import { findImage } from '../server/lookup.ts';
 import { defineRoute } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
-import { architectureNote } from '../../usecases/uploadtarget.ts';
-import { writing } from '../../usecases/writing.ts';
+import { makeBlank } from '../../usecases/newdisk.ts';
 import { waitSeen } from '../server/visible.ts';
-import { accepted, diskOf, diskRoutes, type DiskKind } from './disks.ts';
+import { accepted, diskRoutes, type DiskKind } from './disks.ts';
 
 const tag = 'Images';
 const collection = '/api/v1/namespaces/{namespace}/images';
@@ -55,13 +54,8 @@ export const generateImage = defineRoute({
   permission: { kind: 'native', group, resource: 'images', scope: 'namespace', verb: 'create' },
   example: { name: 'blank', size: '120G' },
   async handler({ params, body, caller, services, signal }) {
-    const disk = diskOf(body.name, params.namespace, body.description, { blank: { size: body.size } });
-    const annotations = architectureNote(body.architecture);
-    const image = { ...disk, metadata: { ...disk.metadata, annotations } };
-    const created = await writing(() => caller.client.create(images, image), {
-      'metadata.name': 'name',
-      'spec.source.blank.size': 'size',
-    });
+    const environment = { caller: caller.client, resource: images, field: 'image' } as const;
+    const created = await makeBlank(environment, params.namespace, body);
     await waitSeen(services.caches.images.changes, created, signal);
     return { status: 202, body: imageItem(created) };
   },

@@ -1,9 +1,7 @@
-import { labels } from '../../api/meta.ts';
-import { nodes } from '../../api/resources.ts';
 import { defineRoute, type Permission } from '../server/route.ts';
-import type { Caller } from '../server/caller.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { success } from '../server/status.ts';
+import { assignNode as assignTo, setGpuPassthrough } from '../../usecases/nodelabels.ts';
 
 const tag = 'Nodes';
 const one = '/api/v1/nodes/{name}';
@@ -17,14 +15,6 @@ const permission: Permission = {
   name: 'name',
 };
 const replies = { 200: { description: 'Done.', schema: schemas.status } };
-
-async function setLabel(caller: Caller, name: string, label: string, value: string | null): Promise<void> {
-  await caller.client.patch(
-    nodes,
-    { name },
-    { type: 'merge', body: { metadata: { labels: { [label]: value } } } },
-  );
-}
 
 export const assignNode = defineRoute({
   id: 'assignNode',
@@ -40,7 +30,7 @@ export const assignNode = defineRoute({
   permission,
   example: { namespace: 'team-a' },
   async handler({ params: { name }, body: { namespace }, caller }) {
-    await setLabel(caller, name, labels.namespace, namespace ?? null);
+    await assignTo(caller.client, name, namespace);
     const whose = namespace === undefined ? 'VMs of every namespace' : `VMs of namespace ${namespace} only`;
     return { body: success(`node ${name} takes ${whose}`) };
   },
@@ -61,7 +51,7 @@ export const allowGpuPassthrough = defineRoute({
   permission,
   example: { allowed: true },
   async handler({ params: { name }, body: { allowed }, caller }) {
-    await setLabel(caller, name, labels.allowGpuPassthrough, allowed ? 'true' : null);
+    await setGpuPassthrough(caller.client, name, allowed);
     const what = allowed ? 'may be used once its hardware qualifies' : 'takes no new VM with a GPU';
     return { body: success(`node ${name} ${what}`) };
   },

@@ -1,12 +1,11 @@
-import { actionsGroup, tagLabel } from '../../api/meta.ts';
-import { nodes } from '../../api/resources.ts';
+import { actionsGroup } from '../../api/meta.ts';
 import type { Node } from '../../api/core.ts';
 import { isNodeOf, nodeItem, tagsOf, type NodeItem } from '../../wire/node.ts';
-import { notFound } from '../server/lookup.ts';
 import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import type { Services } from '../server/services.ts';
 import { success } from '../server/status.ts';
+import { requireNode, setNodeTag } from '../../usecases/nodelabels.ts';
 
 const tag = 'Nodes';
 const collection = '/api/v1/namespaces/{namespace}/nodes';
@@ -30,10 +29,8 @@ export function nodeItems(services: Services, namespace: string): NodeItem[] {
     .sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-export function findNode(services: Services, namespace: string, name: string): Node {
-  const node = services.caches.nodes.get(name);
-  if (node === undefined || !isNodeOf(node, namespace)) throw notFound('nodes', name);
-  return node;
+export function findNode({ caches }: Services, namespace: string, name: string): Node {
+  return requireNode(caches.nodes.get(name), { namespace, name });
 }
 
 export const listNodes = defineRoute({
@@ -73,22 +70,17 @@ const tagReplies = { 200: { description: 'Done.', schema: schemas.status } };
 
 async function setTag(
   call: Call<{ namespace: string; name: string }, unknown, { tag: string }>,
-  value: 'true' | null,
+  isTagged: boolean,
 ): Promise<ReplyOf<typeof tagReplies>> {
   const { params, body, services } = call;
-  findNode(services, params.namespace, params.name);
-  // Also where the cache says that it is so: the request before may have gone to another replica.
-  await services.client.patch(
-    nodes,
-    { name: params.name },
-    { type: 'merge', body: { metadata: { labels: { [tagLabel(body.tag)]: value } } } },
-  );
-  await seesTag(services, params.name, body.tag, value === 'true', call.signal);
+  const find = async (name: string) => services.caches.nodes.get(name);
+  await setNodeTag({ writer: services.client, find }, params, body.tag, isTagged);
+  await seesTag(services, params.name, body.tag, isTagged, call.signal);
   return {
     body: success(
-      value === null
-        ? `tag ${body.tag} was removed from node ${params.name}`
-        : `node ${params.name} was tagged ${body.tag}`,
+      isTagged
+        ? `node ${params.name} was tagged ${body.tag}`
+        : `tag ${body.tag} was removed from node ${params.name}`,
     ),
   };
 }
@@ -121,7 +113,7 @@ export const tagNode = defineRoute({
   replies: tagReplies,
   permission: tagPermission,
   example: { tag: 'fast' },
-  handler: (call) => setTag(call, 'true'),
+  handler: (call) => setTag(call, true),
 });
 
 export const untagNode = defineRoute({
@@ -137,5 +129,5 @@ export const untagNode = defineRoute({
   replies: tagReplies,
   permission: tagPermission,
   example: { tag: 'fast' },
-  handler: (call) => setTag(call, null),
+  handler: (call) => setTag(call, false),
 });

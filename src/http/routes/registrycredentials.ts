@@ -1,28 +1,16 @@
 import { group } from '../../api/meta.ts';
-import { registryCredentials } from '../../api/resources.ts';
-import {
-  removeCredential,
-  storeCredential,
-  usernameOf,
-  type StoreRequest,
-} from '../../controllers/credential/store.ts';
-import { registryCredentialItem } from '../../wire/registrycredential.ts';
-import { defineRoute, type Call } from '../server/route.ts';
+import { removeCredential } from '../../controllers/credential/store.ts';
+import { defineRoute } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { success } from '../server/status.ts';
-import { writing } from '../../usecases/writing.ts';
+import { addCredential, listCredentials, type Verify } from '../../usecases/credential.ts';
 
 const tag = 'Registry credentials';
 const collection = '/api/v1/namespaces/{namespace}/secrets/registrycredentials';
 /** Cluster administrators only (spec: "Only cluster administrators manage registry credentials"), so cluster-wide. */
 const permission = { kind: 'checked', group, resource: 'registrycredentials', scope: 'cluster' } as const;
-const fieldNames = {
-  'spec.server': 'server',
-  'spec.allowInsecure': 'allowInsecure',
-  'metadata.name': 'server',
-};
 
-interface AddBody extends StoreRequest {
+interface VerifyFields {
   readonly verify?: boolean | undefined;
   readonly verifyOnlyPublic?: boolean | undefined;
 }
@@ -40,28 +28,13 @@ export const listRegistryCredentials = defineRoute({
   replies: { 200: { description: 'The credentials.', schema: schemas.listOf(schemas.registryItem) } },
   permission: { ...permission, verb: 'list' },
   async handler({ params, caller }) {
-    const credentials = await caller.client.list(registryCredentials, { namespace: params.namespace });
-    const items = await Promise.all(
-      credentials.items.map(async (credential) =>
-        registryCredentialItem(credential, await usernameOf(caller.client, credential)),
-      ),
-    );
-    return { body: { items: items.sort((a, b) => (a.server < b.server ? -1 : 1)) } };
+    return { body: { items: await listCredentials(caller.client, params.namespace) } };
   },
 });
 
-async function verify(call: Call<{ namespace: string }, unknown, AddBody>): Promise<void> {
-  const {
-    server,
-    username,
-    password,
-    allowInsecure = false,
-    verifyOnlyPublic: onlyPublic = false,
-  } = call.body;
-  const { outcome, message } = await call.services
-    .registryLogin({ server, username, password, allowInsecure, onlyPublic, signal: call.signal })
-    .catch(() => ({ outcome: 'Unreachable' as const, message: 'the registry could not be asked' }));
-  if (outcome !== 'Accepted') call.warn(`${server}: ${message}`);
+function verifyOf({ verify, verifyOnlyPublic }: VerifyFields): Verify {
+  if (verify !== true) return 'never';
+  return verifyOnlyPublic === true ? 'public' : 'always';
 }
 
 export const addRegistryCredential = defineRoute({
@@ -82,12 +55,11 @@ export const addRegistryCredential = defineRoute({
   permission: { ...permission, verb: 'create' },
   example: { server: 'https://registry.example.com', username: 'robot', password: '…' },
   async handler(call) {
-    const { caller, params, body } = call;
-    const { replaced } = await writing(
-      () => storeCredential(caller.client, params.namespace, body),
-      fieldNames,
-    );
-    if (body.verify === true) await verify(call);
+    const { caller, params, body, services, signal } = call;
+    const environment = { caller: caller.client, login: services.registryLogin };
+    const options = { verify: verifyOf(body), signal };
+    const { replaced, verdict } = await addCredential(environment, params.namespace, body, options);
+    if (verdict?.accepted === false) call.warn(`${body.server}: ${verdict.message}`);
     const what = `the credential for ${body.server} was`;
     return replaced
       ? { body: success(`${what} replaced`) }

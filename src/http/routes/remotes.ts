@@ -1,14 +1,13 @@
-import type { Image, Iso } from '../../api/image.ts';
 import { group } from '../../api/meta.ts';
-import { images, isos } from '../../api/resources.ts';
 import { imageItem } from '../../wire/image.ts';
 import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
-import { nameOfReference } from '../../wire/names.ts';
 import * as schemas from '../../wire/schemas.ts';
-import { writing } from '../../usecases/writing.ts';
+import { pullDisk } from '../../usecases/newdisk.ts';
 import type { RemoteImage } from '../server/services.ts';
 import { waitSeen } from '../server/visible.ts';
-import type { Submitted } from '../../api/object.ts';
+import type { DiskKind } from './disks.ts';
+import { imageKind } from './images.ts';
+import { isoKind } from './isos.ts';
 
 const tag = 'Remote images and ISOs';
 const namespacePath = '/api/v1/namespaces/{namespace}';
@@ -67,24 +66,15 @@ interface PullBody {
   readonly description?: string | undefined;
 }
 
-/** Makes the object whose source is a remote reference; `field` names the reference in refusals. */
+/** Makes the object whose source is a remote reference. */
 async function pulled(
   { body, params, caller, services, signal }: Call<{ namespace: string }, unknown, PullBody | undefined>,
-  kind: 'images' | 'isos',
-  { field, reference }: { readonly field: string; readonly reference: string },
+  { resource, word }: Pick<DiskKind<never>, 'resource' | 'word'>,
+  reference: string,
 ): Promise<ReplyOf<typeof accepted>> {
-  const disk: Submitted<Image & Iso> = {
-    metadata: { name: body?.name ?? nameOfReference(reference, field), namespace: params.namespace },
-    spec: {
-      ...(body?.description === undefined ? {} : { description: body.description }),
-      source: { remote: { reference } },
-    },
-  };
-  const names = { 'metadata.name': 'name', 'spec.source.remote.reference': field };
-  const [resource, { changes }] =
-    kind === 'images' ? [images, services.caches.images] : [isos, services.caches.isos];
-  const created = await writing(() => caller.client.create<Image | Iso>(resource, disk), names);
-  await waitSeen(changes, created, signal);
+  const environment = { caller: caller.client, resource, field: word };
+  const created = await pullDisk(environment, params.namespace, { ...body, reference });
+  await waitSeen(services.caches[`${word}s`].changes, created, signal);
   return { status: 202, body: imageItem(created) };
 }
 
@@ -101,7 +91,7 @@ export const pullImage = defineRoute({
   replies: accepted,
   permission: { kind: 'native', group, resource: 'images', verb: 'create', scope: 'namespace' },
   example: { name: 'debian' },
-  handler: (call) => pulled(call, 'images', { field: 'remoteimage', reference: call.params.remoteimage }),
+  handler: (call) => pulled(call, imageKind, call.params.remoteimage),
 });
 
 export const pullIso = defineRoute({
@@ -117,5 +107,5 @@ export const pullIso = defineRoute({
   replies: accepted,
   permission: { kind: 'native', group, resource: 'isos', verb: 'create', scope: 'namespace' },
   example: { name: 'installer' },
-  handler: (call) => pulled(call, 'isos', { field: 'remoteiso', reference: call.params.remoteiso }),
+  handler: (call) => pulled(call, isoKind, call.params.remoteiso),
 });

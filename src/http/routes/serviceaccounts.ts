@@ -1,13 +1,12 @@
-import type { TokenRequest } from '../../api/core.ts';
-import { limits } from '../../api/meta.ts';
 import { serviceAccounts } from '../../api/resources.ts';
-import { Svc3Error, invalidField } from '../../errors.ts';
-import { parseDuration } from '../../wire/duration.ts';
 import { defineRoute } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { success } from '../server/status.ts';
-import { createServiceAccount as createAccount } from '../../usecases/serviceaccount.ts';
-import { writing } from '../../usecases/writing.ts';
+import {
+  createServiceAccount as createAccount,
+  listServiceAccounts as listAccounts,
+} from '../../usecases/serviceaccount.ts';
+import { issueToken } from '../../usecases/token.ts';
 
 const tag = 'Service accounts';
 const collection = '/api/v1/namespaces/{namespace}/serviceaccounts';
@@ -29,22 +28,7 @@ export const listServiceAccounts = defineRoute({
   },
   permission: { ...permission, verb: 'list' },
   async handler({ params, caller }) {
-    const { items } = await caller.client.list(serviceAccounts, {
-      namespace: params.namespace,
-      // An account may have a megabyte of annotations, and many may be listed at the same time.
-      pageSize: 50,
-      transform: ({
-        metadata: { annotations: _annotations, managedFields: _managedFields, ...metadata },
-      }) => ({ metadata }),
-    });
-    return {
-      body: {
-        items: items.map(({ metadata }) => ({
-          name: metadata.name,
-          createdAt: metadata.creationTimestamp ?? '',
-        })),
-      },
-    };
+    return { body: { items: await listAccounts(caller.client, params.namespace) } };
   },
 });
 
@@ -85,25 +69,6 @@ export const deleteServiceAccount = defineRoute({
   },
 });
 
-interface TokenBody {
-  readonly duration?: string | undefined;
-  readonly expirationSeconds?: number | undefined;
-  readonly spec?: { readonly expirationSeconds?: number | undefined } | undefined;
-}
-
-/** The requested lifetime and the field that says it; one year where nothing is said (spec: "Limits"). */
-function lifetime(body: TokenBody | undefined): { seconds: number; field: string } {
-  if (body?.duration !== undefined) {
-    const seconds = parseDuration(body.duration, 'duration');
-    if (seconds < 600) throw invalidField('duration', 'must be at least 10 minutes');
-    if (seconds > 4_294_967_296) throw invalidField('duration', 'must be less than 136 years');
-    return { seconds, field: 'duration' };
-  }
-  const seconds =
-    body?.expirationSeconds ?? body?.spec?.expirationSeconds ?? limits.serviceAccountTokenSeconds;
-  return { seconds, field: 'expirationSeconds' };
-}
-
 export const createServiceAccountToken = defineRoute({
   id: 'createServiceAccountToken',
   tag,
@@ -118,26 +83,12 @@ export const createServiceAccountToken = defineRoute({
   permission: { ...permission, subresource: 'token', verb: 'create', name: 'serviceaccount' },
   example: { duration: '720h' },
   async handler({ params, body, caller, warn }) {
-    const { seconds, field } = lifetime(body);
-    const audiences = body?.audiences ?? body?.spec?.audiences;
-    const path = `/api/v1/namespaces/${encodeURIComponent(params.namespace)}/serviceaccounts/${encodeURIComponent(params.serviceaccount)}/token`;
-    const { body: reply } = await writing(
-      () =>
-        caller.client.request<TokenRequest>({
-          method: 'POST',
-          path,
-          body: {
-            apiVersion: 'authentication.k8s.io/v1',
-            kind: 'TokenRequest',
-            spec: { expirationSeconds: seconds, ...(audiences === undefined ? {} : { audiences }) },
-          },
-          onWarning: warn,
-        }),
-      { 'spec.expirationSeconds': field },
-    );
-    const { token, expirationTimestamp } = reply.status ?? {};
-    if (token === undefined || expirationTimestamp === undefined)
-      throw new Svc3Error('BadGateway', 'kube-apiserver returned no token');
-    return { body: { token, expirationTimestamp } };
+    const { serviceaccount: name, namespace } = params;
+    const wish = {
+      duration: body?.duration,
+      expirationSeconds: body?.expirationSeconds ?? body?.spec?.expirationSeconds,
+      audiences: body?.audiences ?? body?.spec?.audiences,
+    };
+    return { body: await issueToken({ caller: caller.client, warn }, { namespace, name }, wish) };
   },
 });

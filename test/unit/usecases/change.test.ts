@@ -78,7 +78,10 @@ describe('a change of a VM', () => {
 
   test('of nothing is refused', async () => {
     const { run, patch } = world();
-    await expect(run({})).rejects.toMatchObject({ reason: 'Invalid' });
+    await expect(run({})).rejects.toMatchObject({
+      reason: 'Invalid',
+      details: { causes: [{ field: 'body' }] },
+    });
     await expect(run({ memory: 0 })).rejects.toMatchObject({ reason: 'Invalid' });
     expect(patch).not.toHaveBeenCalled();
   });

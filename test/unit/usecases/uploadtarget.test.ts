@@ -48,6 +48,7 @@ describe('a name', () => {
   test.each<[string, Image, string]>([
     ['of an Image from elsewhere', anImage({ blank: { size: '1Gi' } }), 'already exists'],
     ['of an Image whose upload is being inspected', awaiting(sent), 'already exists'],
+    ['of an Image that lost its annotations once it was stored', awaiting({}, { digest }), 'already exists'],
     [
       'of an Image that refused another upload than the last one',
       awaiting(sent, refused('a'.repeat(64))),

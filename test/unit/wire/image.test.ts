@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Image } from '../../../src/api/image.ts';
 import { diskWaitsForPerson } from '../../../src/api/reasons.ts';
 import { imageItem } from '../../../src/wire/image.ts';
+import { imageItem as schema } from '../../../src/wire/schemas.ts';
 import { condition } from '../../support/api.ts';
 import { storedMeta } from '../../support/storedmeta.ts';
 
@@ -89,4 +90,37 @@ test.each<[what: string, status: Image['status'], copyOf: string | undefined]>([
     ...(status === undefined ? {} : { status }),
   });
   expect(item.copyOf).toBe(copyOf);
+});
+
+describe('the memory beside a disk', () => {
+  const digest = `sha256:${'a'.repeat(64)}`;
+  const saved = { cpu: 2, cpuModel: 'Some CPU', accelerator: 'kvm', qemu: '10.0.3', stoppedMs: 43 } as const;
+  const memory = { digest, size: '4Gi', cpuFlags: 'sse', ...saved };
+  const shown = (status: Image['status']) =>
+    imageItem({
+      metadata: storedMeta({ name: 'warm', namespace: 'ns', generation: 1 }),
+      spec: { source: { vm: { name: 'original', mode: 'SaveWithMemory' } } },
+      ...(status === undefined ? {} : { status }),
+    });
+
+  test('is told with what it was saved on, but for a thousand features of a CPU', () => {
+    const item = shown({ digest, memory });
+    expect(item.memory).toEqual({ size: '4Gi', ...saved });
+    expect(schema.parse(item)).toEqual(item);
+  });
+
+  test('of an operator that did not write all of it yet is told as it is', () => {
+    const { cpu: _cpu, stoppedMs: _stoppedMs, ...before } = saved;
+    expect(shown({ digest, memory: { digest, size: '4Gi', ...before } }).memory).toStrictEqual({
+      size: '4Gi',
+      ...before,
+    });
+  });
+
+  test('is none where a commit has made a version without, and where there never was one', () => {
+    const committed = `sha256:${'b'.repeat(64)}`;
+    expect(shown({ digest: committed, memory })).not.toHaveProperty('memory');
+    expect(shown({ digest })).not.toHaveProperty('memory');
+    expect(shown({ memory })).not.toHaveProperty('memory');
+  });
 });

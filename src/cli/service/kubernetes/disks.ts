@@ -1,11 +1,8 @@
 import type { Image, Iso } from '../../../api/image.ts';
 import { images, isos, vmConfigs, vmPools, vms } from '../../../api/resources.ts';
-import { refuseLateCopy } from '../../../api/diskcopies.ts';
 import type { PossibleUsers } from '../../../api/diskusers.ts';
 import { deleteDisk } from '../../../usecases/diskdeletion.ts';
-import { architectureNote } from '../../../usecases/uploadtarget.ts';
-import { writing } from '../../../usecases/writing.ts';
-import { nameOfReference } from '../../../wire/names.ts';
+import { copyDisk, describeDisk, makeBlank, pullDisk } from '../../../usecases/newdisk.ts';
 import * as schemas from '../../../wire/schemas.ts';
 import { imageItem } from '../../../wire/image.ts';
 import type { Resource } from '../../../api/object.ts';
@@ -17,6 +14,12 @@ import { waiterOn } from './wait.ts';
 
 type Disk = Image | Iso;
 
+/** What names a remote disk in requests of `/api/v1`. */
+const references = {
+  image: schemas.pullParams.pick({ remoteimage: true }),
+  iso: schemas.pullIsoParams.pick({ remoteiso: true }),
+};
+
 /** Images or ISOs straight on kube-apiserver; streams need the HTTP API. */
 export function createDisks(
   followable: Followable,
@@ -27,20 +30,7 @@ export function createDisks(
   // Both kinds have the same shape, an ISO's sources being some of an Image's.
   const resource = (kind === 'images' ? images : isos) as Resource<Disk>;
   const field = kind === 'images' ? 'image' : 'iso';
-  const fields = {
-    'metadata.name': 'name',
-    'spec.source.blank.size': 'size',
-    'spec.source.remote.reference': `remote${field}`,
-  };
-  const create = async (
-    namespace: string,
-    name: string,
-    spec: Disk['spec'],
-    annotations: Readonly<Record<string, string>> = {},
-  ) => {
-    const disk = { metadata: { name, namespace, annotations }, spec };
-    return imageItem(await writing(() => client.create(resource, disk), fields));
-  };
+  const environment = { caller: client, resource, field } as const;
   return {
     async list(namespace) {
       const { items } = await client.list(resource, { namespace });
@@ -49,38 +39,28 @@ export function createDisks(
     watch: (namespace, signal) =>
       followObjects(followable, { resource, namespace, toItem: imageItem }, signal),
     get: async (namespace, name) => imageItem(await client.get(resource, name, namespace)),
-    async generate(namespace, request) {
-      const { name, size, description, architecture } = checked(schemas.generateBody, request);
-      const spec = { source: { blank: { size } }, ...described(description) };
-      return create(namespace, name, spec, architectureNote(architecture));
-    },
+    generate: async (namespace, request) =>
+      imageItem(await makeBlank(environment, namespace, checked(schemas.generateBody, request))),
     async copy(namespace, from, request) {
-      const { name, description } = checked(schemas.copyBody, request);
-      refuseLateCopy(await client.get(resource, from, namespace), field);
-      return create(namespace, name, { source: { image: { name: from } }, ...described(description) });
+      const source = () => client.get(resource, from, namespace);
+      return imageItem(await copyDisk({ ...environment, source }, checked(schemas.copyBody, request)));
     },
     async describe(namespace, name, text) {
       const { description } = checked(schemas.descriptionBody, { description: text });
-      await client.patch(resource, { name, namespace }, { type: 'merge', body: { spec: { description } } });
+      await describeDisk(environment, { name, namespace }, description);
     },
     async delete(namespace, name, signal) {
       const users = () => possibleUsers(client, resource, namespace);
-      const environment = { caller: client, resource, field, users, wait: waiterOn(client, signal) } as const;
-      return deleteDisk(environment, await client.get(resource, name, namespace));
+      const deletion = { ...environment, users, wait: waiterOn(client, signal) };
+      return deleteDisk(deletion, await client.get(resource, name, namespace));
     },
     upload: async (namespace, request) => (await http())[kind].upload(namespace, request),
     download: async (namespace, name) => (await http())[kind].download(namespace, name),
     remote: async (namespace) => (await http())[kind].remote(namespace),
     async pull(namespace, reference, request) {
-      const { remoteimage } = checked(schemas.pullParams.pick({ remoteimage: true }), {
-        remoteimage: reference,
-      });
-      const { name, description } = checked(schemas.pullBody, request) ?? {};
-      const source = { remote: { reference: remoteimage } };
-      return create(namespace, name ?? nameOfReference(reference, 'reference'), {
-        source,
-        ...described(description),
-      });
+      checked(references[field], { [`remote${field}`]: reference });
+      const body = checked(schemas.pullBody, request);
+      return imageItem(await pullDisk(environment, namespace, { ...body, reference }));
     },
   };
 }
@@ -104,8 +84,4 @@ async function possibleUsers(
     disks: disks.items,
     config: (name, of) => (of === namespace ? byName.get(name) : undefined),
   };
-}
-
-function described(description: string | undefined): { description?: string } {
-  return description === undefined ? {} : { description };
 }

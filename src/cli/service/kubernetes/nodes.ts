@@ -1,5 +1,6 @@
-import { labels, tagLabel } from '../../../api/meta.ts';
 import { nodes, pods } from '../../../api/resources.ts';
+import { ifFound } from '../../../errors.ts';
+import { assignNode, setGpuPassthrough, setNodeTag } from '../../../usecases/nodelabels.ts';
 import * as schemas from '../../../wire/schemas.ts';
 import { createNodeUsages, keepRequests, type PodRequests } from '../../../wire/nodeusage.ts';
 import { isNodeOf, nodeItem, noUsage, type NodeItem, type NodeUsage } from '../../../wire/node.ts';
@@ -13,17 +14,11 @@ import { topNodes } from './top.ts';
 
 /** Nodes straight on kube-apiserver: the cluster's own, and what the aggregated API says of them to who may not see those. */
 export function createNodes({ client, informers }: Followable): Nodes {
-  const setLabel = async (name: string, label: string, value: string | null) => {
-    await client.patch(
-      nodes,
-      { name },
-      { type: 'merge', body: { metadata: { labels: { [label]: value } } } },
-    );
-  };
   const aggregated = createAggregatedNodes(client);
+  const find = (name: string) => ifFound(client.get(nodes, name));
   const setTag = async (verb: 'tag' | 'untag', node: { namespace: string; name: string }, given: string) => {
     const { tag } = checked(schemas.tagBody, { tag: given });
-    await setLabel(node.name, tagLabel(tag), verb === 'tag' ? 'true' : null).catch((refusal: unknown) =>
+    await setNodeTag({ writer: client, find }, node, tag, verb === 'tag').catch((refusal: unknown) =>
       insteadOf(refusal, () => aggregated.setTag(verb, node, tag)),
     );
   };
@@ -60,9 +55,9 @@ export function createNodes({ client, informers }: Followable): Nodes {
     untag: (namespace, name, tag) => setTag('untag', { namespace, name }, tag),
     async assign(name, given) {
       const { namespace } = checked(schemas.assignBody, { namespace: given });
-      await setLabel(name, labels.namespace, namespace ?? null);
+      await assignNode(client, name, namespace);
     },
-    setGpuPassthrough: (name, allowed) => setLabel(name, labels.allowGpuPassthrough, allowed ? 'true' : null),
+    setGpuPassthrough: (name, allowed) => setGpuPassthrough(client, name, allowed),
   };
 }
 

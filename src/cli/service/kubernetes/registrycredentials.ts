@@ -1,39 +1,31 @@
 import type { SelfSubjectAccessReview } from '../../../api/core.ts';
 import { group } from '../../../api/meta.ts';
-import { registryCredentials, selfSubjectAccessReviews } from '../../../api/resources.ts';
-import { verifyLogin, type LoginRequest } from '../../../controllers/credential/login.ts';
-import { parseServer } from '../../../registry/identity.ts';
-import {
-  checkStoreRequest,
-  removeCredential,
-  storeCredential,
-  usernameOf,
-} from '../../../controllers/credential/store.ts';
+import { selfSubjectAccessReviews } from '../../../api/resources.ts';
+import { verifyLogin } from '../../../controllers/credential/login.ts';
+import { checkStoreRequest, removeCredential } from '../../../controllers/credential/store.ts';
 import { Svc3Error } from '../../../errors.ts';
-import { registryCredentialItem } from '../../../wire/registrycredential.ts';
 import type { KubeClient } from '../../../kube/types.ts';
-import type { RegistryCredentialRequest, RegistryCredentials, Verdict } from '../types.ts';
+import { parseServer } from '../../../registry/identity.ts';
+import { addCredential, listCredentials } from '../../../usecases/credential.ts';
+import * as schemas from '../../../wire/schemas.ts';
+import type { RegistryCredentials } from '../types.ts';
+import { checked } from './checked.ts';
 
 /** Registry credentials straight on kube-apiserver, for cluster administrators. */
 export function createRegistryCredentials(client: KubeClient): RegistryCredentials {
   return {
     async list(namespace) {
       await requireAdministrator(client, 'list');
-      const { items } = await client.list(registryCredentials, { namespace });
-      const shown = await Promise.all(
-        items.map(async (each) => registryCredentialItem(each, await usernameOf(client, each))),
-      );
-      return shown.sort((a, b) => (a.server < b.server ? -1 : 1));
+      return listCredentials(client, namespace);
     },
-    async add(namespace, request, options) {
+    async add(namespace, given, { verify, contacting = () => undefined }) {
+      const request = checked(schemas.registryAddBody, given);
       checkStoreRequest(request);
       await requireAdministrator(client, 'create');
-      const added = await storeCredential(client, namespace, request);
-      if (options.verify === 'never') return added;
-      const onlyPublic = options.verify === 'public';
-      const { contacting = () => undefined } = options;
       const told = (what: string) => contacting(`${what} from this machine`);
-      return { ...added, verdict: await verify({ ...request, onlyPublic, contacting: told }) };
+      // One login from here; a registry that only the cluster can reach is not refused for that.
+      const environment = { caller: client, login: verifyLogin };
+      return addCredential(environment, namespace, request, { verify, contacting: told });
     },
     async remove(namespace, server) {
       parseServer(server);
@@ -43,16 +35,7 @@ export function createRegistryCredentials(client: KubeClient): RegistryCredentia
   };
 }
 
-/** One login from here; a registry that only the cluster can reach is not refused for that. */
-async function verify({
-  allowInsecure = false,
-  ...request
-}: RegistryCredentialRequest & Pick<LoginRequest, 'onlyPublic' | 'contacting'>): Promise<Verdict> {
-  const { outcome, message } = await verifyLogin({ ...request, allowInsecure });
-  return { accepted: outcome === 'Accepted', message };
-}
-
-/** Only cluster administrators manage registry credentials, which also holds for reading (spec: rule 3). */
+/** Only cluster administrators manage registry credentials, which also holds for reading (spec: Authentication, rule 6). */
 async function requireAdministrator(client: KubeClient, verb: string): Promise<void> {
   const spec = { resourceAttributes: { group, resource: 'registrycredentials', verb } };
   const review: SelfSubjectAccessReview = await client.create(selfSubjectAccessReviews, { spec });
