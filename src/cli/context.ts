@@ -19,6 +19,8 @@ export interface Context {
   /** The kubeconfig that is used, and the context in it, as a login keeps them. */
   account: Opener['account'];
   localCluster(): Promise<LocalCluster>;
+  /** The file of the certificate authority that the HTTP API is known by; undefined where those of this machine are enough. */
+  authority: Opener['authority'];
   /** The HTTP API at an address, or at the configured one, after it has answered. */
   reachApi(url: string | undefined, caFile: string | undefined): Promise<ReachedApi>;
   openIssuer: Opener['openIssuer'];

@@ -37,12 +37,12 @@ export const architectureOption = {
 
 const pollMs = 1000;
 
-/** Prints what has begun, or waits for its end. */
+/** Prints what has begun, or waits for its end; returns what was printed. */
 export async function showWork(
   context: Context,
   kind: 'image' | 'iso',
   { begun, disks, wait }: { readonly begun: DiskItem; readonly disks: Disks; readonly wait: boolean },
-): Promise<void> {
+): Promise<DiskItem> {
   const { out, signal, namespace } = context;
   const ns = await namespace();
   let item = begun;
@@ -71,6 +71,7 @@ export async function showWork(
   if (wait && signal.aborted && item.state !== 'Ready')
     throw new Svc3Error('Timeout', `stopped waiting for ${kind} ${item.name}`);
   await out.item(diskView(kind), item);
+  return item;
 }
 
 /** Waits until the disk of a VM is in the store, unless the user does not want to. */
@@ -79,8 +80,14 @@ export async function showSaving(
   vm: string,
   { begun, images, wait }: { readonly begun: DiskItem; readonly images: Disks; readonly wait: boolean },
 ): Promise<void> {
-  await showWork(context, 'image', { begun, disks: images, wait });
+  const { memory } = await showWork(context, 'image', { begun, disks: images, wait });
   const { out } = context;
-  if (!wait && (out.format === 'table' || out.format === 'wide'))
-    out.line(`The disk of VM ${vm} is being saved; a deletion of the VM waits for it.`);
+  if (out.format !== 'table' && out.format !== 'wide') return;
+  if (!wait) out.line(`The disk of VM ${vm} is being saved; a deletion of the VM waits for it.`);
+  else if (memory?.stoppedMs !== undefined)
+    out.line(`The guest of VM ${vm} was stopped for ${lengthOf(memory.stoppedMs)}.`);
+}
+
+function lengthOf(milliseconds: number): string {
+  return milliseconds < 1000 ? `${milliseconds} ms` : `${(milliseconds / 1000).toFixed(1)} s`;
 }

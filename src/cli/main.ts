@@ -204,6 +204,7 @@ function createContext(
     service: async () => (await opener()).service(),
     users: async () => (await opener()).users(),
     account: async () => (await opener()).account(),
+    authority: async () => (await opener()).authority(),
     localCluster: () => connections.localCluster(),
     reachApi: async (url, caFile) => (await opener()).reachApi(url, caFile),
     openIssuer: async (caFile) => (await opener()).openIssuer(caFile),

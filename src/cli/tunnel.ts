@@ -2,14 +2,18 @@ import { createServer, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { endpoint } from '../net/endpoint.ts';
-import { messageOf, Svc3Error } from '../errors.ts';
+import { isSvc3Error, messageOf, Svc3Error } from '../errors.ts';
 import type { Context } from './context.ts';
 import { usageError } from './usage.ts';
 
 /** A WebSocket has no half-close: after the end of the input the answer is waited for as long as something comes. */
 const answerIdleMs = 5000;
 
-/** Joins a stream to standard input and output until the other side ends, or has nothing more to say after our end. */
+/**
+ * Joins a stream to standard input and output until the other side ends, or has nothing more to say after our end.
+ *
+ * @throws BadGateway, or why the api ended it, where it was cut
+ */
 export async function pipeTerminal({ environment, signal }: Context, stream: Duplex): Promise<void> {
   const { stdin, stdout } = environment;
   let idle: NodeJS.Timeout | undefined;
@@ -17,11 +21,14 @@ export async function pipeTerminal({ environment, signal }: Context, stream: Dup
   signal.addEventListener('abort', stop, { once: true });
   const ended = new Promise<void>((resolve, reject) => {
     stream.on('error', (cause) => {
-      reject(new Svc3Error('BadGateway', `the tunnel broke: ${messageOf(cause)}`, { cause }));
+      const broken = `the tunnel broke: ${messageOf(cause)}`;
+      reject(isSvc3Error(cause) ? cause : new Svc3Error('BadGateway', broken, { cause }));
     });
     stream.once('end', resolve);
     stream.once('close', resolve);
   });
+  // Somebody may have had enough while it was being opened.
+  if (signal.aborted) stop();
   stream.on('data', (chunk: Uint8Array) => {
     idle?.refresh();
     // A reader that is slower than the guest must not fill the memory.
@@ -84,8 +91,9 @@ async function connect(socket: Socket, open: () => Promise<Duplex>): Promise<voi
   }
   try {
     await Promise.all([pipeline(socket, stream, { end: false }), pipeline(stream, socket)]);
-  } catch {
-    // Either side hung up: so does the other.
+  } catch (error) {
+    // Either side hung up: so does the other. Why the api did is told.
+    if (isSvc3Error(error)) throw error;
   } finally {
     stream.destroy();
     socket.destroy();

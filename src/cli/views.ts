@@ -183,8 +183,25 @@ export function diskView(kind: 'image' | 'iso'): View<DiskItem> {
       { header: 'ARCH', value: (disk) => disk.type },
       { header: 'DESCRIPTION', value: (disk) => disk.description, shrinks: true },
       { header: 'MESSAGE', value: (disk) => disk.errorMessage, shrinks: true },
+      ...(kind === 'image' ? memoryColumns : []),
     ],
   };
+}
+
+/** Of images that were saved with the memory of a guest: VMs go on from it where they and their nodes are alike. */
+const memoryColumns: View<DiskItem>['columns'] = [
+  { header: 'MEMORY', value: ({ memory }) => memory && sizeOfGuest(memory), wide: true },
+  { header: 'SAVED ON', value: ({ memory }) => memory && hostOfGuest(memory), wide: true },
+];
+
+type SavedMemory = NonNullable<DiskItem['memory']>;
+
+function sizeOfGuest({ size, cpu }: SavedMemory): string {
+  return cpu === undefined ? size : `${size}, ${cpu} ${cpu === 1 ? 'CPU' : 'CPUs'}`;
+}
+
+function hostOfGuest({ accelerator, cpuModel, qemu }: SavedMemory): string {
+  return `${accelerator}, ${cpuModel}, QEMU ${qemu}`;
 }
 
 function percent(disk: DiskItem): string | undefined {

@@ -1,11 +1,11 @@
-import { openBrowser } from '../browser.ts';
+import { showAddress } from '../browser.ts';
 import { command } from '../command.ts';
 
 export const ui = command({
   path: ['ui'],
   summary: 'Show the address of the web page, signed in as you, or open it',
   description:
-    'The address holds a code that signs one browser in, once and within a minute; the session ends with your token. Who has the address first is you: give it to nobody.',
+    'The address holds a code that signs one browser in, once and within a minute; the session ends with your token. Who has the address first is you: give it to nobody. Where the API has a certificate authority of its own (caFile), its file and fingerprint are said on standard error.',
   options: {
     open: { kind: 'flag', summary: 'Open it in the browser' },
   },
@@ -15,7 +15,6 @@ export const ui = command({
   ],
   async run(context, { options }) {
     const url = await (await context.service()).pageUrl();
-    await context.out.value({ url }, url);
-    if (options.open) openBrowser(url);
+    await showAddress(context, url, options.open);
   },
 });

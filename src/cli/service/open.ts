@@ -94,6 +94,8 @@ export interface Opener {
   openIssuer: Backends['openIssuer'];
   /** The kubeconfig that is used, from wherever it is asked for later, and the context in it. */
   account(): Promise<{ readonly loginKubeconfig: string; readonly loginContext: string | undefined }>;
+  /** The file of the certificate authority that the HTTP API is known by; undefined where those of this machine are enough. */
+  authority(): Promise<string | undefined>;
   close(): Promise<void>;
 }
 
@@ -154,6 +156,10 @@ class CommandOpener implements Opener {
     const files = kubeconfigSource(this.#options).split(path.delimiter);
     const loginKubeconfig = files.map((file) => path.resolve(folder, file)).join(path.delimiter);
     return { loginKubeconfig, loginContext };
+  }
+
+  async authority(): Promise<string | undefined> {
+    return (await this.#api())?.caFile;
   }
 
   async reachApi(url: string | undefined, caFile: string | undefined): Promise<ReachedApi> {

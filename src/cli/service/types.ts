@@ -1,5 +1,6 @@
 import type { Duplex, Readable } from 'node:stream';
 import type { Architecture } from '../../api/vmconfig.ts';
+import type { AddedCredential, Verdict, VerifyOptions } from '../../usecases/credential.ts';
 import type { DeployWait } from '../../usecases/deploy.ts';
 import type { LogRequest } from '../../usecases/logs.ts';
 import type { PowerCommand } from '../../wire/powercommands.ts';
@@ -39,6 +40,7 @@ export type {
   RegistryCredentialRequest,
   RemoteItem,
   ServiceAccountItem,
+  Verdict,
   VmConfigItem,
   VmConfigRequest,
   VmPoolItem,
@@ -252,15 +254,6 @@ export interface ServiceAccounts {
   token(namespace: string, name: string, request: { readonly duration?: string }): Promise<IssuedToken>;
 }
 
-/** What a registry said to a login: one sentence, never a secret. */
-export interface Verdict {
-  readonly accepted: boolean;
-  readonly message: string;
-}
-
-/** Whether a registry is asked for its verdict: in any case, only over https at public addresses, or not. */
-export type Verify = 'always' | 'public' | 'never';
-
 /** Credentials of private registries in a namespace; for cluster administrators. */
 export interface RegistryCredentials {
   list(namespace: string): Promise<RegistryCredentialItem[]>;
@@ -268,8 +261,8 @@ export interface RegistryCredentials {
   add(
     namespace: string,
     request: RegistryCredentialRequest,
-    options: { readonly verify: Verify; readonly contacting?: (what: string) => void },
-  ): Promise<{ readonly replaced: boolean; readonly verdict?: Verdict }>;
+    options: Omit<VerifyOptions, 'signal'>,
+  ): Promise<AddedCredential>;
   remove(namespace: string, server: string): Promise<void>;
 }
 

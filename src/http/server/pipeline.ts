@@ -56,6 +56,7 @@ function namesOf(request: FastifyRequest, state: RequestState): { surface: strin
 /** End of every request: one line of access log, without address, query, header or body, and the metrics. */
 function endRequest(request: FastifyRequest, reply: FastifyReply, context: PipelineContext): void {
   const state = stateOf(request);
+  state.ended = true;
   state.release?.();
   state.body?.release();
   const { surface, route } = namesOf(request, state);
@@ -91,6 +92,8 @@ async function admit(
     const caller = surface.caller(request);
     // Most are known at once: no turn of the event loop is spent on them.
     state.caller = caller instanceof Promise ? await caller : caller;
+    // Its end is over that would give back what is taken from here on.
+    if (state.ended) throw new Svc3Error('BadRequest', 'the client hung up');
   }
   const limit = route.longRunning === true ? context.limits.long : context.limits.short;
   const identity = state.caller?.key ?? request.ip;
@@ -196,7 +199,7 @@ async function run(
     context.checkReply?.(route, answer);
     addWarnings(request, reply);
     addSurfaceHeaders(surface, route, request, reply);
-    send(reply, answer);
+    send(request, reply, answer);
   } catch (error) {
     addSurfaceHeaders(surface, route, request, reply);
     const refusal = await refusedFor(route, state.params, state.caller, error);

@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ApiSurface } from './apisurface.ts';
 import { largeBytes, Pieces } from './pieces.ts';
@@ -14,15 +15,22 @@ function warningHeader(text: string): string {
     .slice(0, 1000)}"`;
 }
 
-export function send(reply: FastifyReply, answer: Reply): FastifyReply {
+/** What is sent of a stream: to HEAD nothing, whose end ends the stream too. Fastify would read all of it, behind a request that is over. */
+function contentFor({ method }: FastifyRequest, stream: Readable): Readable {
+  if (method !== 'HEAD') return stream;
+  stream.on('error', () => undefined).destroy();
+  return Readable.from([]);
+}
+
+export function send(request: FastifyRequest, reply: FastifyReply, answer: Reply): FastifyReply {
   void reply.code(answer.status ?? 200);
   for (const [name, value] of Object.entries(answer.headers ?? {})) void reply.header(name, value);
-  if (answer.stream !== undefined) return reply.send(answer.stream);
+  if (answer.stream !== undefined) return reply.send(contentFor(request, answer.stream));
   if (answer.raw !== undefined) return reply.send(answer.raw);
   void reply.type('application/json; charset=utf-8');
   const json = answer.json ?? JSON.stringify(answer.body);
   if (typeof json === 'string' || json.length <= largeBytes) return reply.send(json);
-  return reply.header('content-length', json.length).send(new Pieces(json));
+  return reply.header('content-length', json.length).send(contentFor(request, new Pieces(json)));
 }
 
 export function addWarnings(request: FastifyRequest, reply: FastifyReply): void {

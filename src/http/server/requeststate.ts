@@ -16,6 +16,7 @@ export class RequestState {
   release: (() => void) | undefined = undefined;
   /** What is held of its body, once it is known whose it is. */
   body: HeldBytes | undefined = undefined;
+  /** Whether the reply is over, or the client has hung up: what was taken for the request has been given back. */
   ended = false;
   #warnings: string[] | undefined = undefined;
   #hungUp: AbortController | undefined = undefined;

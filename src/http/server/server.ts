@@ -2,7 +2,12 @@ import { randomUUID } from 'node:crypto';
 import type { Http2SecureServer } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
 import multipart from '@fastify/multipart';
-import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
+import Fastify, {
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  type FastifyServerOptions,
+} from 'fastify';
 import { Svc3Error } from '../../errors.ts';
 import { answersIn, type LogAnswer } from './accesslog.ts';
 import { statusRefusal, type ApiSurface } from './apisurface.ts';
@@ -54,6 +59,7 @@ export interface HttpServer {
 }
 
 const maxHeaderBytes = 32 * 1024;
+const maxPartLength = 1024;
 /** How long HTTP/2 clients get at least to learn that they shall send no more. */
 const goodbyeMs = 250;
 const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
@@ -84,8 +90,9 @@ function fastifyOptions(options: ServerOptions): FastifyServerOptions {
       requestId(request.headers['x-request-id']),
     forceCloseConnections: false,
     return503OnClosing: false,
-    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 1024, caseSensitive: true },
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: maxPartLength, caseSensitive: true },
     clientErrorHandler: answerMalformed,
+    frameworkErrors: refusePath,
   } as unknown as FastifyServerOptions;
 }
 
@@ -109,6 +116,21 @@ function answerMalformed(error: NodeJS.ErrnoException, socket: Socket): void {
   socket.end(
     `HTTP/1.1 ${line}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
   );
+}
+
+/** What the router takes for no path gets a Status too. No hook of the server sees such a request. */
+function refusePath({ code: why }: Error & { code?: string }, _request: FastifyRequest, reply: FastifyReply) {
+  const isTooLong = why === 'FST_ERR_MAX_PARAM_LENGTH';
+  const problem = isTooLong
+    ? `has a part of more than ${maxPartLength} characters`
+    : 'is not percent-encoded UTF-8';
+  const causes = [{ field: 'path', message: problem }];
+  const code = isTooLong ? 414 : 400;
+  void reply
+    .code(code)
+    .header('x-content-type-options', 'nosniff')
+    .header('cache-control', 'no-store')
+    .send({ ...failure(new Svc3Error('BadRequest', `path: ${problem}`, { details: { causes } })), code });
 }
 
 const unknownPath: ApiSurface = {

@@ -31,7 +31,7 @@ export interface Sessions {
   /**
    * `Set-Cookie` of a session that ends with its token.
    * @param endsAt - of the token, in milliseconds since 1970
-   * @throws Svc3Error Invalid for a token that is too large for a cookie
+   * @throws Svc3Error Invalid for a token that is too large for a cookie, Unauthorized for one that has ended
    */
   begin(token: string, endsAt: number | undefined): string;
   /** `Set-Cookie` that forgets the session. */
@@ -61,8 +61,10 @@ export function createSessions(seals: Sealer, now: () => number = Date.now): Ses
     },
     begin(token, endsAt) {
       const exp = endOf(endsAt, endsAt === undefined ? sessionSeconds : Infinity);
+      // Who was known a moment ago is remembered for longer, and kube-apiserver takes the token for a minute more.
+      if (exp <= seconds()) throw unauthorized('the token has ended');
       const value = seals.seal('session', { token, exp });
-      const cookie = cookieFor(name(), value, path, Math.max(0, exp - seconds()));
+      const cookie = cookieFor(name(), value, path, exp - seconds());
       if (cookie === undefined) throw invalidField('token', 'is too large for a cookie of a browser');
       return cookie;
     },

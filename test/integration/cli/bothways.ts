@@ -55,6 +55,7 @@ export function bothWays(name: string): BothWays {
       text
         .replaceAll(spaces[way], 'NS')
         .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, 'TIME')
+        .replaceAll(/\beyJ[\w-]+\.[\w-]+\.[\w-]+/g, 'TOKEN')
         .replaceAll(/\b\d+s\b/g, 'AGE')
         .replaceAll(/ +/g, ' ');
     return { code, stdout: plain(stdout), stderr: plain(stderr) };

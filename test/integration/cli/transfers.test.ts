@@ -96,6 +96,21 @@ describe('an upload of the command line', () => {
     expect((await contentOf('broken')).equals(disk)).toBe(true);
   });
 
+  test('of a small file goes on as well', async () => {
+    const file = join(folder, 'small.qcow2');
+    await writeFile(file, disk);
+    proxy.cut({ up: 900_000 });
+    const env = {
+      SVC3_API_URL: `https://localhost:${proxy.port}`,
+      SVC3_TOKEN: transfer.cluster.adminToken,
+      SVC3_CA_FILE: join(folder, 'ca.pem'),
+    };
+    const words = ['image', 'upload', file, 'small', '-n', transfer.namespace];
+    expect(await svc3(words, { env })).toMatchObject({ code: 0, stderr: '' });
+    expect(proxy.cuts).toBe(1);
+    expect((await contentOf('small')).equals(disk)).toBe(true);
+  });
+
   test('from a pipe needs no length', async () => {
     expect(await upload('pipe')).toMatchObject({ name: 'pipe', state: 'Updating' });
     expect((await contentOf('pipe')).equals(disk)).toBe(true);

@@ -85,6 +85,50 @@ describe('a use case is the same whichever way the CLI takes', () => {
     });
   });
 
+  it('an image is made empty, copied, described and pulled', async () => {
+    const reference = 'registry.example.com/team/pulled:12';
+    await both('image generate golden --size 1G -d one');
+    for (const line of [
+      'image copy golden copied -d two -o json',
+      'image set-description copied three',
+      `remote-image pull ${reference} -d four -o json`,
+    ])
+      expect(await both(line)).toMatchObject({ code: 0, stderr: '' });
+    for (const way of ways) {
+      const { items } = await installed.cluster.client.list(images, { namespace: spaces[way] });
+      expect(Object.fromEntries(items.map(({ metadata, spec }) => [metadata.name, spec]))).toMatchObject({
+        golden: { description: 'one', source: { blank: { size: '1G' } } },
+        copied: { description: 'three', source: { image: { name: 'golden' } } },
+        pulled: { description: 'four', source: { remote: { reference } } },
+      });
+    }
+  });
+
+  it('an image that is being deleted is not copied', async () => {
+    const { client } = installed.cluster;
+    for (const way of ways) {
+      const key = { name: 'going', namespace: spaces[way] };
+      await client.create(images, {
+        metadata: { ...key, finalizers: ['test.svc3.dev/kept'] },
+        spec: { source: { blank: { size: '1G' } } },
+      });
+      await client.delete(images, key);
+    }
+    const { objects } = installed.api.services.caches.images;
+    await expect.poll(() => objects.get('going', spaces.http)?.metadata.deletionTimestamp).toBeDefined();
+    try {
+      expect(await both('image copy going late')).toMatchObject({
+        code: 7,
+        stderr: 'svc3: image going is being deleted: a copy comes too late\n',
+      });
+    } finally {
+      for (const way of ways) {
+        const body = { metadata: { finalizers: null } };
+        await client.patch(images, { name: 'going', namespace: spaces[way] }, { type: 'merge', body });
+      }
+    }
+  });
+
   it('warnings of a VM are no warnings of ports', async () => {
     const reported = ways.map(async (way) => {
       let vm: Vm | undefined;

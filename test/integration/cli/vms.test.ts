@@ -267,6 +267,17 @@ describe('svc3 vm, straight on kube-apiserver', () => {
     });
   });
 
+  it('does not say that a disk grows which has more already', async () => {
+    await ok(run(['vm', 'deploy', 'larger', '-i', 'example.com/debian:12', '--no-wait']));
+    const vm = await cluster.client.get(vms, 'larger', ns);
+    await reportVm(cluster.client, vm, { ...runningStatus, diskSize: '40Gi' });
+    expect(await run(['vm', 'resize', 'larger', '10'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('disk.size can only grow'),
+    });
+    expect((await cluster.client.get(vms, 'larger', ns)).spec.disk).toBeUndefined();
+  });
+
   it('says what became of the disk of a VM that has booted', async () => {
     await ok(run(['vm', 'deploy', 'booted', '-i', 'example.com/debian:12', '--no-wait']));
     const tell = (status: object) =>

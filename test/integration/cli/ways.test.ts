@@ -3,11 +3,12 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { labels } from '../../../src/api/meta.ts';
+import { labels, tagLabel } from '../../../src/api/meta.ts';
 import { imageAnnotations } from '../../../src/api/image.ts';
 import { images, namespaces, nodes, vms } from '../../../src/api/resources.ts';
 import { isSvc3Error } from '../../../src/errors.ts';
 import { condition, reportVm, runningStatus } from '../../support/api.ts';
+import { startCuttingProxy } from '../../support/cuttingproxy.ts';
 import { bothWays, ways } from './bothways.ts';
 import { svc3Program } from './process.ts';
 
@@ -174,6 +175,12 @@ describe('over HTTP and straight on kube-apiserver the same is said of', () => {
       code: 0,
     });
     expect(await both(`remote-${kind} pull nonsense`)).toMatchObject({ code: 2 });
+    expect(await both(`remote-${kind} pull registry.example.com/_`)).toMatchObject({ code: 2 });
+    expect(await both(`remote-${kind} pull registry.example.com/${'x'.repeat(500)}`)).toMatchObject({
+      code: 2,
+    });
+    expect(await both(`${kind} set-description blank ${'x'.repeat(1025)}`)).toMatchObject({ code: 2 });
+    expect(await both(`${kind} set-description never other`)).toMatchObject({ code: 6 });
     expect(await both(`${kind} delete more never`)).toMatchObject({
       code: 6,
       stdout: `Successfully deleted ${kind} more\n`,
@@ -187,6 +194,13 @@ describe('over HTTP and straight on kube-apiserver the same is said of', () => {
     expect((await both('sa list -o name')).stdout).toContain('ci\n');
     expect(await both('sa token ci --duration 5m')).toMatchObject({ code: 2 });
     expect(await both('sa token ci --duration soon')).toMatchObject({ code: 2 });
+    expect(await both(`sa token ci --duration ${'1h'.repeat(33)}`)).toMatchObject({ code: 2 });
+    expect(await both('sa token ci --duration 24h -o json')).toEqual({
+      code: 0,
+      stdout: expect.stringMatching(/"token": "TOKEN",\s+"expirationTimestamp": "TIME"/),
+      stderr: '',
+    });
+    expect(await both('sa token ci')).toEqual({ code: 0, stdout: 'TOKEN\n', stderr: '' });
     expect(await both('sa token never')).toMatchObject({ code: 6 });
     expect(await both('sa delete ci')).toMatchObject({ code: 0 });
     expect(await both('sa delete ci')).toMatchObject({ code: 6 });
@@ -203,6 +217,12 @@ describe('over HTTP and straight on kube-apiserver the same is said of', () => {
     expect(
       await both('regcred add both.example.com --username robot --password-stdin', 'canary'),
     ).toMatchObject({ code: 2 });
+    expect(
+      await both(
+        'regcred add https://both.example.com --username a:b --password-stdin --verify=no',
+        'canary',
+      ),
+    ).toMatchObject({ code: 2, stderr: expect.stringMatching(/^svc3: username: must not contain a colon/) });
     expect(await both('regcred list')).toMatchObject({ code: 0 });
     expect(await both('regcred list -o json')).toMatchObject({ code: 0 });
     expect(await both('regcred remove https://never.example.com')).toMatchObject({ code: 6 });
@@ -226,6 +246,10 @@ describe('over HTTP and straight on kube-apiserver the same is said of', () => {
         stdout: `Node ${name} takes VMs of namespace team-a only\n`,
       });
       expect(await labelsOf()).toMatchObject({ [labels.namespace]: 'team-a' });
+      expect(await both(`node tag ${name} ssd`)).toMatchObject({
+        code: 6,
+        stderr: `svc3: nodes "${name}" not found\n`,
+      });
       expect(await both(`node gpu enable ${name}`)).toMatchObject({ code: 0 });
       expect(await labelsOf()).toMatchObject({ [labels.allowGpuPassthrough]: 'true' });
       expect(await both(`node gpu disable ${name}`)).toMatchObject({ code: 0 });
@@ -233,6 +257,12 @@ describe('over HTTP and straight on kube-apiserver the same is said of', () => {
       expect(Object.keys(await labelsOf())).toEqual(
         expect.not.arrayContaining([labels.namespace, labels.allowGpuPassthrough]),
       );
+      const cached = () => installed.api.services.caches.nodes.get(name)?.metadata;
+      await expect.poll(() => cached()?.labels?.[labels.namespace] ?? cached()?.name).toBe(name);
+      expect(await both(`node tag ${name} ssd`)).toMatchObject({ code: 0 });
+      expect(await labelsOf()).toMatchObject({ [tagLabel('ssd')]: 'true' });
+      expect(await both(`node untag ${name} ssd`)).toMatchObject({ code: 0 });
+      expect(Object.keys(await labelsOf())).not.toContain(tagLabel('ssd'));
       expect(await both(`node assign ${name} No_Namespace`)).toMatchObject({
         code: 2,
         stderr: expect.stringContaining('namespace: must be'),
@@ -373,10 +403,17 @@ describe('over HTTP', () => {
     const shown = await svc3(['vm', 'console', 'screen', '-n', spaces.kubernetes], {
       env: environments.http,
     });
+    const trust = new RegExp(
+      `^Where the browser warns of the certificate: import ${home}/api\\.pem as an authority, .*\\n$`,
+    );
     expect(shown).toMatchObject({
       code: 0,
-      stderr: '',
+      stderr: expect.stringMatching(trust),
       stdout: expect.stringContaining(`${installed.api.baseUrl}/api/v1/console#`),
+    });
+    expect(await svc3(['ui'], { env: environments.http })).toMatchObject({
+      code: 0,
+      stderr: expect.stringMatching(trust),
     });
     const page = await svc3(['ui', '-o', 'json'], { env: environments.http });
     expect(page).toMatchObject({ code: 0, stderr: '' });
@@ -425,6 +462,27 @@ describe('over HTTP', () => {
     expect(
       await svc3(['vm', 'tunnel', 'never', '7', '-n', spaces.http], { env: environments.http }),
     ).toMatchObject({ code: 6 });
+  });
+
+  it('a stream that is cut is no success', async () => {
+    const name = 'cut-off';
+    await svc3(['vm', 'deploy', name, '-i', 'example.com/debian', '--no-wait', '-n', spaces.http], {
+      env: environments.http,
+    });
+    for (const words of [
+      ['vm', 'tunnel', name, '7'],
+      ['vm', 'serial', name],
+    ]) {
+      const proxy = await startCuttingProxy(installed.api.port);
+      proxy.cut({ down: 6_000 });
+      const env = { ...environments.http, SVC3_API_URL: `https://localhost:${proxy.port}` };
+      const run = await svc3([...words, '-n', spaces.http], { env, stdin: 'x'.repeat(10_000) });
+      await proxy.close();
+      expect(run).toMatchObject({
+        code: 8,
+        stderr: `svc3: the connection to https://localhost:${proxy.port} was cut\n`,
+      });
+    }
   });
 });
 

@@ -249,14 +249,15 @@ describe('VMs', () => {
         condition('Scheduled', 'False', 'Unschedulable', '0/5 nodes are available: 5 insufficient cpu'),
       ],
     });
-    // Its going is seen: that is not the reason.
+    // Its going is seen by who waits: that is not the reason.
     const late = { name: 'late', namespace };
     await cluster.client.patch(vms, late, {
       type: 'merge',
       body: { metadata: { finalizers: ['test.svc3.dev/slow'] } },
     });
     await cluster.client.delete(vms, late);
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    const seen = () => api.services.caches.vms.objects.get('late', namespace)?.metadata.deletionTimestamp;
+    await expect.poll(seen).toBeDefined();
     await cluster.client.patch(vms, late, { type: 'merge', body: { metadata: { finalizers: null } } });
     const { status, json } = await deploying;
     expect(status).toBe(504);

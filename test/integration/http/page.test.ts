@@ -89,7 +89,7 @@ describe('signing in', () => {
     expect(watched.faults).toEqual([]);
   });
 
-  test('is done by the address of svc3 ui, once', async () => {
+  test('is done by the address of svc3 ui, once, with less than 150 kB beside the stream of what lives', async () => {
     const { json } = await api.call('POST', '/ui/code', { token: cluster.adminToken, body: {} });
     const { page, watched } = await it.visit(json.page.replace('/ui', ''));
     await page.getByRole('heading', { name: 'VMs' }).waitFor();
@@ -363,6 +363,72 @@ describe('a deploy', () => {
     await page.getByRole('heading', { name: 'deployed' }).waitFor();
     const { spec } = await cluster.client.get(vms, 'deployed', namespace);
     expect([spec.cpu, spec.disk?.size]).toEqual([1, '3Gi']);
+    expect(watched.faults).toEqual([]);
+  });
+
+  test('takes lists item by item, with refusals at the field of the item', async () => {
+    const { page, watched } = await it.visitAs(cluster.adminToken, '#/deploy');
+    const deploy = page.getByRole('button', { name: 'Deploy', exact: true });
+    const focused = () =>
+      page.evaluate<string>('document.activeElement.id || document.activeElement.ariaLabel');
+    const add = (list: string) => page.getByRole('button', { name: `Add to ${list}`, exact: true }).click();
+    const item = (name: string) => page.getByRole('group', { name, exact: true });
+    await page.getByLabel('Name', { exact: true }).fill('listed');
+    await page.getByLabel('Image', { exact: true }).fill('registry.example.com/team/debian:12');
+    await page.getByText('More settings').click();
+    await add('Disks');
+    // Who adds one goes on in it.
+    await expect.poll(focused).toBe('field-disks[0].name');
+    await page.keyboard.insertText('Not a name');
+    await item('Disks 1').getByLabel('Size').fill('1Gi');
+    await add('Tolerations');
+    await item('Tolerations 1').getByLabel('Key').fill('gpu');
+    await add('Tolerations');
+    await item('Tolerations 2').getByLabel('Operator').selectOption('Exists');
+    await add('Node selector terms');
+    await item('Node selector terms 1').getByRole('button', { name: 'Add to Match expressions' }).click();
+    await expect.poll(focused).toMatch(/nodeSelectorTerms\[0\]\.matchExpressions\[0\]\.key$/);
+    await page.keyboard.insertText('zone');
+    await item('Match expressions 1').getByLabel('Operator').selectOption('Exists');
+    await expectGoodLooks(page);
+    await deploy.click();
+    const refused = page.locator('[aria-invalid=true]');
+    await expect
+      .poll(() => refused.evaluateAll((all) => all.map(({ id }) => id)))
+      .toEqual(['field-disks[0].name']);
+    expect(await focused()).toBe('field-disks[0].name');
+    await item('Disks 1').getByLabel('Name (required)').fill('logs');
+    await page.getByRole('button', { name: 'Remove Tolerations 1' }).click();
+    await expect.poll(focused).toBe('Add to Tolerations');
+    expect(await item('Tolerations 1').getByLabel('Operator').inputValue()).toBe('Exists');
+    expect(await item('Tolerations 2').count()).toBe(0);
+    await deploy.click();
+    await page.getByRole('heading', { name: 'listed' }).waitFor();
+    expect((await cluster.client.get(vms, 'listed', namespace)).spec).toMatchObject({
+      disks: [{ name: 'logs', size: '1Gi' }],
+      tolerations: [{ operator: 'Exists' }],
+      affinity: {
+        nodeAffinity: {
+          requiredDuringSchedulingIgnoredDuringExecution: {
+            nodeSelectorTerms: [{ matchExpressions: [{ key: 'zone', operator: 'Exists' }] }],
+          },
+        },
+      },
+    });
+    expect(watched.faults).toEqual([]);
+  });
+
+  test('says what is refused of a group and of no field of it', async () => {
+    const { page, watched } = await it.visitAs(cluster.adminToken, '#/deploy');
+    await page.getByLabel('Name', { exact: true }).fill('grouped');
+    await page.getByLabel('Image', { exact: true }).fill('registry.example.com/team/debian:12');
+    await page.getByText('More settings').click();
+    const readiness = page.getByRole('group', { name: 'Readiness', exact: true });
+    await readiness.getByLabel('Guest agent').selectOption('Yes');
+    await readiness.getByLabel('None').selectOption('Yes');
+    await page.getByRole('button', { name: 'Deploy', exact: true }).click();
+    await readiness.getByRole('alert').waitFor();
+    await expectGoodLooks(page);
     expect(watched.faults).toEqual([]);
   });
 });

@@ -28,7 +28,11 @@ beforeAll(async () => {
     ({ remotes }) => ({
       remotes: {
         ...remotes,
-        list: () => Promise.resolve({ items: [{ name: `a/${markup('remote')}` }], incomplete: [] }),
+        list: () =>
+          Promise.resolve({
+            items: [{ name: `a/${markup('remote')}` }],
+            incomplete: [markup('incomplete')],
+          }),
       },
     }),
     {},
@@ -171,6 +175,30 @@ test('in every list', async () => {
     await open(view);
     await expectText(page, places);
   }
+  expect(watched.faults).toEqual([]);
+});
+
+test.each([
+  ['images', images],
+  ['isos', isos],
+] as const)('in what remote registries have of %s', async (view, resource) => {
+  const { page, watched } = await it.visitAs(it.cluster.adminToken, `#/${view}`);
+  await page.getByRole('button', { name: 'Pull …' }).click();
+  const dialog = page.getByRole('dialog');
+  const offered = dialog.locator('datalist option');
+  const reference = `a/${markup('remote')}`;
+  await expect
+    .poll(() => offered.evaluateAll((all) => all.map((one) => one.getAttribute('value'))))
+    .toEqual([reference]);
+  await expectText(page, ['incomplete']);
+  await dialog.getByLabel('Reference (required)').fill(reference);
+  await dialog.getByRole('button', { name: 'Pull', exact: true }).click();
+  // Any reference is taken: a registry alone knows whether there is such a thing.
+  await dialog.waitFor({ state: 'detached' });
+  const { items } = await it.cluster.client.list(resource, { namespace: it.namespace });
+  const pulled = items.find(({ spec }) => spec.source.remote?.reference === reference);
+  await page.getByRole('button', { name: `Delete ${pulled?.metadata.name}`, exact: true }).waitFor();
+  expect(await page.evaluate(traces)).toEqual([]);
   expect(watched.faults).toEqual([]);
 });
 

@@ -218,3 +218,13 @@ test('the log is text, and where there is none it says why', async () => {
   await expectGoodLooks(page);
   expect(watched.faults).toEqual([]);
 });
+
+test('a WebSocket to elsewhere would be noticed here, as a request would', async () => {
+  const { page, watched } = await open('here');
+  await connected(page);
+  expect(watched.faults).toEqual([]);
+  // Where no policy refuses it before it is asked for.
+  await page.goto('about:blank');
+  await page.evaluate("void new WebSocket('wss://127.0.0.1:9/')");
+  await expect.poll(() => watched.faults).toContain('opened wss://127.0.0.1:9/');
+});

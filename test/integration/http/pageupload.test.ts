@@ -207,3 +207,50 @@ test('an upload whose session ends in the middle ends with the page asking for a
   expect(await ifFound(cluster.client.get(images, 'left', namespace))).toBeUndefined();
   expect(watched.faults).toEqual([]);
 });
+
+test('files that are chosen are images', async () => {
+  const { cluster, api, namespace } = it;
+  const token = await identity(cluster.client, 'chooser', { namespace, clusterRole: 'cluster-admin' });
+  const { page, watched } = await opened(api.baseUrl, token);
+  const disks = new Map(['chosen-1', 'chosen-2'].map((name) => [name, randomBytes(1000)]));
+  const [chooser] = await Promise.all([
+    page.waitForEvent('filechooser'),
+    page.getByLabel('Drop files here').click(),
+  ]);
+  expect(chooser.isMultiple()).toBe(true);
+  const mimeType = 'application/octet-stream';
+  await chooser.setFiles([...disks].map(([name, buffer]) => ({ name: `${name}.qcow2`, mimeType, buffer })));
+  await expect.poll(() => page.getByText('Sent.').count()).toBe(2);
+  for (const [name, disk] of disks) expect((await it.contentOf(name)).equals(disk)).toBe(true);
+  // The same one may be chosen again.
+  expect(await page.getByLabel('Drop files here').inputValue()).toBe('');
+  expect(watched.faults).toEqual([]);
+});
+
+test('an upload that is given up leaves nothing behind, and its name free', async () => {
+  const { cluster, api, namespace } = it;
+  const token = await identity(cluster.client, 'quitter', { namespace, clusterRole: 'cluster-admin' });
+  const { page, watched } = await opened(api.baseUrl, token);
+  const begun = Promise.withResolvers<void>();
+  const isPart = ({ pathname }: URL): boolean => pathname.includes('/upload/image/given-up/');
+  await page.route(isPart, async (route) => {
+    // It never comes to its end by itself.
+    if (route.request().method() === 'PATCH') begun.resolve();
+    else await route.continue();
+  });
+  await page.evaluate(dropFile('given-up.qcow2', randomBytes(1000).toString('base64')));
+  await begun.promise;
+  const cancelled = page.waitForResponse((reply) => reply.request().method() === 'DELETE');
+  await page.getByRole('button', { name: 'Give up given-up' }).click();
+  expect((await cancelled).ok()).toBe(true);
+  await page.getByRole('alert').filter({ hasText: 'the upload was given up' }).waitFor();
+  await expectGoodLooks(page);
+  expect(await page.getByRole('button', { name: 'Give up given-up' }).count()).toBe(0);
+  await expect.poll(() => ifFound(cluster.client.get(images, 'given-up', namespace))).toBeUndefined();
+  await page.unroute(isPart);
+  const disk = randomBytes(1000);
+  await page.evaluate(dropFile('given-up.qcow2', disk.toString('base64')));
+  await page.getByText('Sent.').waitFor();
+  expect((await it.contentOf('given-up')).equals(disk)).toBe(true);
+  expect(watched.faults).toEqual([]);
+});

@@ -1,13 +1,16 @@
 /** What the page does beyond watching and power: media, disks of the store, nodes, service accounts; each for who may do it only. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Page } from 'playwright-core';
 import {
   clusterRoles,
   images,
   isos,
   nodes,
+  pods,
+  registryCredentials,
   roleBindings,
   serviceAccounts,
+  vmConfigs,
   vms,
 } from '../../../src/api/resources.ts';
 import { labels, tagLabel } from '../../../src/api/meta.ts';
@@ -68,6 +71,21 @@ test('an ISO is ejected where there is one', async () => {
   await page.getByText('The CD drive of vm with-iso is being emptied').waitFor();
   await page.getByRole('button', { name: 'Eject ISO …' }).waitFor({ state: 'detached' });
   expect((await client.get(vms, 'with-iso', it.namespace)).spec.iso).toBe('');
+  expect(watched.faults).toEqual([]);
+});
+
+test('a deploy says what it has left out', async () => {
+  const { page, watched } = await it.visitAs(it.cluster.adminToken, `#/deploy/${it.namespace}`);
+  await page.getByText('More settings').click();
+  await page.getByLabel('Name', { exact: true }).fill('partly');
+  await page.getByLabel('Image', { exact: true }).fill(remote);
+  await page.locator('#field-reservedPorts').fill('80:80');
+  await page.getByRole('button', { name: 'Deploy', exact: true }).click();
+  await page.getByRole('status').getByText('Port mapping 80:80 was left out').waitFor();
+  await expectGoodLooks(page);
+  await page.getByRole('link', { name: 'partly' }).click();
+  await page.getByRole('heading', { name: 'partly' }).waitFor();
+  expect((await it.cluster.client.get(vms, 'partly', it.namespace)).spec.ports).toBeUndefined();
   expect(watched.faults).toEqual([]);
 });
 
@@ -173,6 +191,61 @@ test.each([
   expect(watched.faults).toEqual([]);
 });
 
+interface Made {
+  readonly name: string;
+  readonly namespace: string;
+}
+
+test.each([
+  {
+    view: 'Configurations',
+    find: () => ifFound<unknown>(it.cluster.client.get(vmConfigs, 'going', it.namespace)),
+    make: (metadata: Made) => it.cluster.client.create(vmConfigs, { metadata, spec: { image: remote } }),
+    means: 'VMs that were placed keep the settings',
+  },
+  {
+    view: 'ISOs',
+    find: () => ifFound<unknown>(it.cluster.client.get(isos, 'going', it.namespace)),
+    make: (metadata: Made) => it.cluster.client.create(isos, { metadata, spec: { source: { upload: {} } } }),
+    means: 'refused while a VM or a pool uses it',
+  },
+])('of $view, one is deleted after what that means was said', async ({ view, find, make, means }) => {
+  await make({ name: 'going', namespace: it.namespace });
+  const { page, watched } = await open(view);
+  const dialog = await dialogOf(page, 'Delete going');
+  await dialog.getByText(means).waitFor();
+  expect(await find()).toBeDefined();
+  await dialog.getByRole('button', { name: 'Delete', exact: true }).click();
+  await page.getByRole('button', { name: 'Delete going' }).waitFor({ state: 'detached' });
+  expect(await find()).toBeUndefined();
+  expect(watched.faults).toEqual([]);
+});
+
+test('a login of a registry is replaced by who says so', async () => {
+  const { client } = it.cluster;
+  const { page, watched } = await open('Registry credentials');
+  await page.getByText('Add a login').click();
+  const add = async (user: string) => {
+    await page.getByLabel('Server').fill('https://registry.example.com');
+    await page.getByLabel('User').fill(user);
+    await page.getByLabel('Password').fill('secret');
+    await page.getByRole('button', { name: 'Add', exact: true }).click();
+  };
+  await add('first');
+  await page.getByRole('cell', { name: 'first', exact: true }).waitFor();
+  await add('second');
+  await page.getByRole('alert').waitFor();
+  await page.getByRole('cell', { name: 'first', exact: true }).waitFor();
+  await page.getByLabel('Replace the login that is there').check();
+  await add('second');
+  await page.getByRole('cell', { name: 'second', exact: true }).waitFor();
+  expect(await page.getByRole('cell', { name: 'first', exact: true }).count()).toBe(0);
+  expect((await client.list(registryCredentials, { namespace: it.namespace })).items).toHaveLength(1);
+  // Ticked for one login, not for the next.
+  expect(await page.getByLabel('Replace the login that is there').isChecked()).toBe(false);
+  expect(watched.faults).toEqual([]);
+});
+
 test('an empty image is made', async () => {
   const { page, watched } = await open('Images');
   const dialog = await dialogOf(page, 'New empty image …');
@@ -243,6 +316,36 @@ test('a node is tagged, says who has its GPU, allows passthrough and is reserved
     { name: nodeName },
     { type: 'merge', body: { metadata: { labels: { [labels.namespace]: it.namespace } } } },
   );
+});
+
+test('a GPU that a VM of another namespace has is taken, by a name that is not told', async () => {
+  const { client } = it.cluster;
+  const name = `shared-${crypto.randomUUID().slice(0, 8)}`;
+  await client.create(nodes, { metadata: { name, labels: { [labels.namespace]: it.namespace } } });
+  onTestFinished(() => client.delete(nodes, { name }));
+  const resources = { 'svc3.dev/gpu-passthrough': '1' };
+  const allocatable = { cpu: '4', memory: '8Gi', ...resources };
+  const status = { type: 'merge', body: { status: { allocatable, capacity: allocatable } } } as const;
+  await client.patch(nodes, { name }, status, { subresource: 'status' });
+  const { page, watched } = await open('Nodes');
+  const cell = page.locator('tbody tr', { hasText: name }).locator('td[data-title="GPU of"]');
+  await expect.poll(() => cell.innerText()).toBe('–');
+  // Of a VM that was there before the node was reserved.
+  const pod = { name: 'vm-of-somebody', namespace: elsewhere };
+  await client.create(pods, {
+    metadata: pod,
+    spec: {
+      nodeName: name,
+      containers: [{ name: 'vm', image: 'a', resources: { limits: resources, requests: resources } }],
+    },
+  });
+  await expect.poll(() => cell.innerText()).toBe('A VM of another namespace');
+  await expectGoodLooks(page);
+  // Who sees the VMs of all namespaces is told nothing that is not known.
+  await page.getByLabel('Namespace').selectOption('');
+  await expect.poll(() => cell.innerText()).toBe('–');
+  await client.delete(pods, pod, { gracePeriodSeconds: 0 });
+  expect(watched.faults).toEqual([]);
 });
 
 test('service accounts are made and deleted', async () => {

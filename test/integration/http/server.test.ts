@@ -108,12 +108,12 @@ describe('one api', () => {
     ['/api/v1/novnc/..%2fpackage.json', 404],
     ['/api/v1/nothing', 404],
     ['/api/v1/../../etc/passwd', 404],
-  ])('%s is refused with %i', async (path, code) => {
-    const { status } = await exchange(
+  ])('%s is refused with %i and a Status', async (path, code) => {
+    const { status, json } = await exchange(
       api,
       `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\nConnection: close\r\n\r\n`,
     );
-    expect(status).toBe(code);
+    expect([status, json?.kind, json?.code]).toEqual([code, 'Status', code]);
   });
 
   test('the log has no token, query, body or address, and the metrics count per route', async () => {

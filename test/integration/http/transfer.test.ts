@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { Readable } from 'node:stream';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { imageAnnotations } from '../../../src/api/image.ts';
 import { images } from '../../../src/api/resources.ts';
 import { withDiskDigest } from '../../../src/registry/disk.ts';
@@ -219,6 +220,25 @@ test('a download gives the part that Range asks for, as long as the version is t
   const middle = await transfer.fetchBytes(path, { range: 'bytes=5-9' });
   expect(middle.headers['content-range']).toBe(`bytes 5-9/${disk.length}`);
   expect((await transfer.fetchBytes(path, { range: `bytes=${disk.length}-` })).status).toBe(416);
+});
+
+test('HEAD of a download has its headers, and lets the store be', async () => {
+  const large = randomBytes(8 * 2 ** 20);
+  await call('POST', ns('/upload/image?name=asked'), { raw: large });
+  await transfer.inspected('asked');
+  let received = 0;
+  const count = (message: unknown): void => {
+    received += (message as { chunk: Buffer }).chunk.length;
+  };
+  subscribe('undici:request:bodyChunkReceived', count);
+  onTestFinished(() => void unsubscribe('undici:request:bodyChunkReceived', count));
+  for (let asked = 0; asked < 4; asked += 1) {
+    const { status, headers } = await call('HEAD', ns('/images/asked/download'));
+    expect([status, headers['content-length']]).toEqual([200, String(large.length)]);
+  }
+  // What the store was asked for before comes no later than this.
+  expect((await transfer.fetchBytes(ns('/images/asked/download'))).bytes.equals(large)).toBe(true);
+  expect(received).toBeLessThan(2 * large.length);
 });
 
 test('a download says the digest of the disk itself, also where it gives a part of it', async () => {

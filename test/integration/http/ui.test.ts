@@ -96,6 +96,15 @@ describe('a session', () => {
   });
 });
 
+test('the page takes nothing from elsewhere, and is in no other page', async () => {
+  const policy =
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
+  for (const path of ['/ui', '/ui/files/page.js', '/ui/files/page.css']) {
+    const { status, headers } = await api.call('GET', path);
+    expect([path, status, headers['content-security-policy']]).toEqual([path, 200, policy]);
+  }
+});
+
 describe('a code of svc3 ui', () => {
   const codeFor = async (token: string) => (await api.call('POST', '/ui/code', { token, body: {} })).json;
 

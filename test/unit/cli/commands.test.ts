@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { cliPage } from '../../../src/cli/docs.ts';
 import { argumentLabel, globalOptions } from '../../../src/cli/parse.ts';
 import { groupAt, groups, leafAt, leaves } from '../../../src/cli/tree.ts';
-import { linesOf, understood } from '../../support/commandlines.ts';
+import { codeIn, isName, linesOf, understood } from '../../support/commandlines.ts';
 import { run } from './environment.ts';
 
 const commands = await Promise.all(leaves.map(async (leaf) => ({ leaf, command: await leaf.load() })));
@@ -85,5 +85,20 @@ describe('docs/cli.md', () => {
   it('is what npm run generate writes', async () => {
     const page = await readFile(join(import.meta.dirname, '../../../docs/cli.md'), 'utf8');
     expect(page).toBe(await cliPage());
+  });
+});
+
+describe('docs/pools.md', () => {
+  it('has command lines that svc3 understands, from a save with memory to the pool of what was saved', async () => {
+    const { lines, spans } = codeIn(
+      (await readFile(join(import.meta.dirname, '../../../docs/pools.md'), 'utf8')).replaceAll(/^ {3}/gm, ''),
+    );
+    const said = [...lines, ...spans].flatMap(linesOf);
+    for (const words of said.filter((each) => !isName(each)))
+      await expect(understood(words)).resolves.toBeDefined();
+    const word = (verb: string) => said.findIndex((words) => words.slice(0, 2).join(' ') === verb);
+    expect(said[word('vm save')]).toEqual(['vm', 'save', 'original', 'ci-warm', '--memory']);
+    expect(said[word('vmc create')]).toEqual(['vmc', 'create', 'builder', '-i', 'ci-warm']);
+    expect(said).toContainEqual(expect.arrayContaining(['pool', 'create', '--config', 'builder']));
   });
 });

@@ -130,6 +130,27 @@ describe('saving the disk of a VM', () => {
     expect(shown.lines).toHaveLength(1);
   });
 
+  const memory = { size: '4Gi', cpuModel: 'max', accelerator: 'tcg', qemu: '10.0.3', stoppedMs: 43 } as const;
+
+  test('with its memory is told at its end with how long the guest was stopped', async () => {
+    looks = [item({ state: 'Ready', memory })];
+    await soon(saving('table', true));
+    expect(shown.lines).toEqual(['The guest of VM web was stopped for 43 ms.']);
+    looks = [item({ state: 'Ready', memory: { ...memory, stoppedMs: 2345 } })];
+    await soon(saving('wide', true));
+    expect(shown.lines).toEqual(['The guest of VM web was stopped for 2.3 s.']);
+  });
+
+  test('with its memory says nothing of that to programs, and where nobody has measured it', async () => {
+    looks = [item({ state: 'Ready', memory })];
+    await soon(saving('json', true));
+    expect(shown.lines).toEqual([]);
+    const { stoppedMs: _stoppedMs, ...unmeasured } = memory;
+    looks = [item({ state: 'Ready', memory: unmeasured })];
+    await soon(saving('table', true));
+    expect(shown.lines).toEqual([]);
+  });
+
   test('is said to go on neither to programs nor at its end', async () => {
     for (const [format, wait] of [
       ['json', false],

@@ -1,4 +1,4 @@
-import { openBrowser } from '../../browser.ts';
+import { showAddress } from '../../browser.ts';
 import { command } from '../../command.ts';
 import { listen } from '../../tunnel.ts';
 
@@ -27,7 +27,6 @@ export const vmConsole = command({
       return;
     }
     const url = await vms.consoleUrl(ns, name);
-    await context.out.value({ url }, url);
-    if (options.open) openBrowser(url);
+    await showAddress(context, url, options.open);
   },
 });

@@ -1,8 +1,10 @@
 import type { DeployWait } from '../../../usecases/deploy.ts';
 import type { DeployRequest, SettingsRequest } from '../../../wire/vmschemas.ts';
 import { formatTraceparent, parseTraceparent } from '../../../api/traceparent.ts';
+import { Svc3Error } from '../../../errors.ts';
 import { command } from '../../command.ts';
 import type { Environment } from '../../environment.ts';
+import { Unanswered } from '../../service/unanswered.ts';
 import { usageError } from '../../usage.ts';
 import { kindOptions, kindSettingsOf } from '../../kindoptions.ts';
 import {
@@ -125,9 +127,12 @@ export const vmDeploy = command({
     });
     const progress = (text: string) => out.progress(text);
     const wait = waitOf(options['no-wait'], options['wait-for']);
-    ifInterrupted(leftBehind(name, options['generate-name'], options.timeout));
+    const fate = leftBehind(name, options['generate-name'], options.timeout);
+    ifInterrupted(`no longer waiting; ${fate}`);
     const traceparent = traceparentOf(environment);
-    const vm = await namingOptions(() => vms.deploy(ns, request, { wait, signal, progress, traceparent }));
+    const vm = await namingOptions(() =>
+      tellingFate(vms.deploy(ns, request, { wait, signal, progress, traceparent }), fate),
+    );
     if (vm.portWarnings !== undefined) out.warning(vm.portWarnings);
     await out.list(deployView, [vm]);
   },
@@ -143,8 +148,18 @@ function traceparentOf({ variables }: Environment): string | undefined {
 function leftBehind(name: string | undefined, generates: boolean, minutes: number): string {
   const fate = `goes on starting, and is removed if it does not run within ${minutes} minutes of its creation`;
   return name === undefined || generates
-    ? `no longer waiting; a VM that was created ${fate}: svc3 vm list shows it`
-    : `no longer waiting; VM ${name}, if it was created, ${fate}: svc3 vm get ${name} shows it, svc3 vm delete ${name} removes it`;
+    ? `a VM that was created ${fate}: svc3 vm list shows it`
+    : `VM ${name}, if it was created, ${fate}: svc3 vm get ${name} shows it, svc3 vm delete ${name} removes it`;
+}
+
+/** Whoever is told of a deploy only that nobody answered would make another VM. */
+async function tellingFate<T>(deploying: Promise<T>, fate: string): Promise<T> {
+  try {
+    return await deploying;
+  } catch (error) {
+    if (!(error instanceof Unanswered)) throw error;
+    throw new Svc3Error(error.reason, `${error.message}; ${fate}`, { cause: error });
+  }
 }
 
 function waitOf(noWait: boolean, state: 'running' | 'reachable'): DeployWait {

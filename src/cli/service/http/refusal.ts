@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
 import { errorTable, isSvc3Error, messageOf, Svc3Error, type ErrorReason } from '../../../errors.ts';
 import { readWhole } from '../../../net/foreign.ts';
+import { Unanswered } from '../unanswered.ts';
 
 const largestRefusal = 1024 * 1024;
 
@@ -27,7 +28,8 @@ export function refusalOf(code: number, text: string): Svc3Error {
   } catch {
     // Not a Status: a proxy in between, whose page says less than its code.
   }
-  const { message, reason } = (typeof body === 'object' && body !== null ? body : {}) as {
+  const { kind, message, reason } = (typeof body === 'object' && body !== null ? body : {}) as {
+    kind?: unknown;
     message?: unknown;
     reason?: unknown;
   };
@@ -36,8 +38,22 @@ export function refusalOf(code: number, text: string): Svc3Error {
   const name = known ?? reasonsByStatus.get(code) ?? (code >= 500 ? 'BadGateway' : 'BadRequest');
   const words =
     typeof message === 'string' && message !== '' ? message : `the server answered with HTTP ${code}`;
+  return kind !== 'Status' && code >= 500 ? new Unanswered(name, words) : refusalNamed(name, words);
+}
+
+/** A refusal in the server's words, and what helps against it. */
+export function refusalNamed(name: ErrorReason, words: string): Svc3Error {
   return new Svc3Error(name, name === 'Unauthorized' ? `${words}; svc3 login gets a new token` : words);
 }
+
+/** Codes of connections that broke when they were open already. */
+const broken: ReadonlySet<unknown> = new Set([
+  'ECONNRESET',
+  'EPIPE',
+  'UND_ERR_SOCKET',
+  'UND_ERR_HEADERS_TIMEOUT',
+  'UND_ERR_BODY_TIMEOUT',
+]);
 
 /** What a broken connection is to a user; a refusal stays what it is. */
 export function unreachable(baseUrl: string, error: unknown): Error {
@@ -45,7 +61,7 @@ export function unreachable(baseUrl: string, error: unknown): Error {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   const certificate = typeof code === 'string' && /CERT|SIGNATURE|ISSUER/.test(code);
   const hint = certificate ? '; name its certificate authority: svc3 config set caFile FILE' : '';
-  return new Svc3Error('ServiceUnavailable', `cannot reach ${baseUrl}: ${messageOf(error)}${hint}`, {
-    cause: error,
-  });
+  const message = `cannot reach ${baseUrl}: ${messageOf(error)}${hint}`;
+  const Kind = broken.has(code) ? Unanswered : Svc3Error;
+  return new Kind('ServiceUnavailable', message, { cause: error });
 }

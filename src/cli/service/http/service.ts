@@ -26,7 +26,7 @@ import type { BackendOptions, HttpTarget } from '../open.ts';
 import type { SeenVm } from './deploy.ts';
 import { createApiClient, type ApiClient, type ApiRequest } from './client.ts';
 import { downloadResumably } from './download.ts';
-import { resumableBytes, uploadResumably } from './upload.ts';
+import { uploadResumably } from './upload.ts';
 
 interface List<T> {
   readonly items: T[];
@@ -241,18 +241,15 @@ function disksOf(api: ApiClient, kind: 'images' | 'isos'): Disks {
     describe: async (ns, name, description) =>
       void (await post(api, path(ns, kind, name, 'description'), { description })),
     delete: (ns, name, signal) => remove(api, { path: path(ns, kind, name), signal, timeoutMs: 60_000 }),
-    upload(ns, request) {
-      const { name, description, architecture, size, body, filename } = request;
-      const place = { path: path(ns, 'upload', word), get: () => get<DiskItem>(api, path(ns, kind, name)) };
-      if (size === undefined || size >= resumableBytes) return uploadResumably(api, place, request);
-      const query = { name, description, architecture, fileName: filename };
-      // A disk takes as long as it takes.
-      return post<DiskItem>(api, place.path, undefined, {
-        query,
-        stream: { content: body, size },
-        timeoutMs: 0,
-      });
-    },
+    upload: (ns, request) =>
+      uploadResumably(
+        api,
+        {
+          path: path(ns, 'upload', word),
+          get: () => get<DiskItem>(api, path(ns, kind, request.name)),
+        },
+        request,
+      ),
     download: (ns, name) => downloadResumably(api, path(ns, kind, name, 'download')),
     remote: (ns) => list<RemoteItem>(api, path(ns, remote)),
     pull: (ns, reference, request) => post<DiskItem>(api, path(ns, remote, reference, 'pull'), request),

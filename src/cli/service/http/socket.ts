@@ -1,13 +1,29 @@
 import type { Duplex } from 'node:stream';
 import { createWebSocketStream, WebSocket } from 'ws';
-import { refusalOf, refusalText, unreachable } from './refusal.ts';
+import { Svc3Error } from '../../../errors.ts';
+import { refusalNamed, refusalOf, refusalText, unreachable } from './refusal.ts';
 
 const handshakeTimeoutMs = 30_000;
 /** The api passes on what a runner sends at once. */
 const largestFrame = 16 * 1024 * 1024;
 
-/** Opens a WebSocket and gives its bytes as a stream; a refusal is the server's own words. */
+/** Codes with which one side says that it has nothing more to say (RFC 6455, 7.4.1). */
+const ends: ReadonlySet<number> = new Set([1000, 1005]);
+/** The server has found out that its caller may not have the stream any more. */
+const policyViolation = 1008;
+
+/** Why a WebSocket is over; undefined where its stream has come to its end. */
+function faultOf(origin: string, code: number, reason: string): Svc3Error | undefined {
+  if (ends.has(code)) return undefined;
+  if (code === policyViolation)
+    return refusalNamed(reason.startsWith('Unauthorized') ? 'Unauthorized' : 'Forbidden', reason);
+  const why = reason === '' ? '' : `: ${reason}`;
+  return new Svc3Error('BadGateway', `the connection to ${origin} was cut${why}`);
+}
+
+/** Opens a WebSocket and gives its bytes as a stream; a refusal, also a later one, is the server's own words, and so is what cuts it an error of the stream. */
 export function openSocket({ url, token, ca }: { url: string; token: string; ca?: string }): Promise<Duplex> {
+  const { origin } = new URL(url);
   const socket = new WebSocket(url.replace(/^http/, 'ws'), {
     headers: { authorization: `Bearer ${token}` },
     perMessageDeflate: false,
@@ -16,7 +32,15 @@ export function openSocket({ url, token, ca }: { url: string; token: string; ca?
     ...(ca === undefined ? {} : { ca }),
   });
   return new Promise((resolve, reject) => {
-    socket.once('open', () => resolve(createWebSocketStream(socket)));
+    socket.once('open', () => {
+      // ws takes every close for the end of the stream; whoever listens before it comes first.
+      socket.once('close', (code, reason) => {
+        const fault = faultOf(origin, code, reason.toString('utf8'));
+        if (fault !== undefined) stream.destroy(fault);
+      });
+      const stream = createWebSocketStream(socket);
+      resolve(stream);
+    });
     socket.once('unexpected-response', (_request, response) => {
       void refusalText(response).then((text) => {
         reject(refusalOf(response.statusCode ?? 502, text));
@@ -24,6 +48,6 @@ export function openSocket({ url, token, ca }: { url: string; token: string; ca?
       });
     });
     // Stays for the life of the socket: what comes after the handshake is the stream's error too.
-    socket.on('error', (error) => reject(unreachable(new URL(url).origin, error)));
+    socket.on('error', (error) => reject(unreachable(origin, error)));
   });
 }

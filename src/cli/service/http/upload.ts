@@ -3,8 +3,6 @@ import { isPassing, isSvc3Error, Svc3Error } from '../../../errors.ts';
 import type { DiskItem, UploadRequest } from '../types.ts';
 import type { ApiClient } from './client.ts';
 
-/** Smaller files are sent at once: what comes in parts is put together once more in the store. */
-export const resumableBytes = 64 * 2 ** 20;
 /** Tries in a row that bring nothing further. */
 const mostFailures = 8;
 const backoffMs = { first: 250, most: 15_000 } as const;

@@ -245,7 +245,14 @@ function Content({
       return <Disks key="isos" kind="isos" items={items.isos} sendings={sendings} {...common} />;
     case 'nodes':
       return (
-        <Nodes key={target} namespace={target} namespaces={namespaces.items} items={items} rights={rights} />
+        <Nodes
+          key={target}
+          namespace={target}
+          namespaces={namespaces.items}
+          items={items}
+          isWhole={isKnown && kinds.has('vms') && namespace !== ''}
+          rights={rights}
+        />
       );
     case 'accounts':
       return <Accounts key={target} namespace={target} rights={rights} />;

@@ -1,5 +1,7 @@
+import { useEffect, useState } from 'preact/hooks';
 import type { DeployItem } from '../../../wire/vmschemas.ts';
 import { call, inNamespace } from './api.ts';
+import { focusHeading } from './focus.ts';
 import { SchemaForm } from './form.tsx';
 import type { Items } from './items.ts';
 import { useFields } from './openapi.ts';
@@ -17,14 +19,25 @@ export function namesIn(
   return [...items.values()].filter((item) => item.namespace === namespace).map(({ name }) => name);
 }
 
+/** A VM that was made, but not all as it was asked for. */
+interface Partly {
+  readonly name: string;
+  readonly notes: readonly string[];
+}
+
 /** A new VM, by the form that the server's schema makes. */
 export function Deploy({ items, namespace }: { readonly items: Items; readonly namespace: string }) {
   const { fields, problem } = useFields('DeployRequest');
+  const [partly, setPartly] = useState<Partly>();
   async function send(body: Readonly<Record<string, unknown>>): Promise<void> {
     const path = `${inNamespace(namespace, 'vms')}?wait=false`;
-    const { body: made } = await call<DeployItem>('POST', path, body);
-    location.hash = linkTo('vms', namespace, made.name);
+    const { body: made, warnings } = await call<DeployItem>('POST', path, body);
+    const { name, portWarnings = '' } = made;
+    const notes = [portWarnings, ...warnings].filter((text) => text !== '');
+    if (notes.length === 0) location.hash = linkTo('vms', namespace, name);
+    else setPartly({ name, notes });
   }
+  if (partly !== undefined) return <Made partly={partly} namespace={namespace} />;
   return (
     <main>
       <h1>Deploy a VM in {namespace}</h1>
@@ -44,6 +57,33 @@ export function Deploy({ items, namespace }: { readonly items: Items; readonly n
           send={send}
         />
       )}
+    </main>
+  );
+}
+
+/** What became of a deploy that left something out; its VM's own page knows nothing of it. */
+function Made({
+  partly: { name, notes },
+  namespace,
+}: {
+  readonly partly: Partly;
+  readonly namespace: string;
+}) {
+  // The button that had the focus is gone.
+  useEffect(focusHeading, []);
+  return (
+    <main>
+      <h1>Deploy a VM in {namespace}</h1>
+      <div role="status">
+        <p>
+          <a href={linkTo('vms', namespace, name)}>{name}</a> is being started.
+        </p>
+        {notes.map((note) => (
+          <p key={note} class="why">
+            {note}
+          </p>
+        ))}
+      </div>
     </main>
   );
 }

@@ -83,13 +83,6 @@ const remotes = {
   isos: { listing: 'remoteisos', parameter: 'remoteiso', one: 'ISO' },
 } as const;
 
-/** References that can be pulled, of what the remote registries hold. */
-function referencesOf(items: readonly RemoteItem[]): string[] {
-  return items.flatMap(({ name, tags = [] }) =>
-    tags.length === 0 ? [name] : tags.map((tag) => `${name}:${tag}`),
-  );
-}
-
 /** Brings what a registry has into the store; the registries of the installation are asked once for what they have. */
 export function Pull({
   kind,
@@ -109,7 +102,7 @@ export function Pull({
       inNamespace(namespace, listing),
     )
       .then(({ body: { items, incomplete = [] } }) => {
-        setKnown(referencesOf(items));
+        setKnown(items.map(({ name: reference }) => reference));
         setProblem(incomplete.join(' '));
       })
       // A reference can be given all the same.

@@ -1,7 +1,20 @@
+import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, messageOf } from './api.ts';
 import { Problem } from './parts.tsx';
-import { bodyOf, otherProblems, problemOf, type Field, type FieldProblem, type Values } from './schema.ts';
+import {
+  bodyOf,
+  countOf,
+  itemFields,
+  otherProblems,
+  ownProblemOf,
+  problemOf,
+  withItem,
+  withoutItem,
+  type Field,
+  type FieldProblem,
+  type Values,
+} from './schema.ts';
 
 /** Suggestions for inputs, by path. */
 export type Suggestions = Readonly<Record<string, readonly string[]>>;
@@ -15,6 +28,9 @@ interface FormState {
   readonly problems: readonly FieldProblem[];
   readonly suggestions: Suggestions;
   readonly set: (path: string, value: string) => void;
+  readonly change: (change: (values: Values) => Values) => void;
+  /** What was said of a list goes with an item: others have its place. */
+  readonly forget: (path: string) => void;
 }
 
 type Send = (body: Readonly<Record<string, unknown>>) => Promise<void>;
@@ -26,33 +42,43 @@ function useSubmission(
   send: Send,
 ): {
   readonly problems: readonly FieldProblem[];
+  /** How many submissions have been refused. */
+  readonly refusals: number;
   /** What is wrong beside the fields. */
   readonly message: string | undefined;
   readonly isBusy: boolean;
   readonly submit: (event: SubmitEvent) => void;
+  readonly forget: (path: string) => void;
 } {
   const [problems, setProblems] = useState<readonly FieldProblem[]>([]);
+  const [refusals, setRefusals] = useState(0);
   const [message, setMessage] = useState<string>();
   const [isBusy, setBusy] = useState(false);
+  function refuse(found: readonly FieldProblem[]): void {
+    setProblems(found);
+    setRefusals((before) => before + 1);
+  }
   function submit(event: SubmitEvent): void {
     event.preventDefault();
     if (isBusy) return;
     const made = bodyOf(fields, values);
-    setProblems(made.problems);
     setMessage(undefined);
-    if (made.problems.length > 0) return;
+    if (made.problems.length > 0) return refuse(made.problems);
+    setProblems([]);
     setBusy(true);
     send(made.body)
       .catch((error: unknown) => {
         const causes = error instanceof ApiError ? error.causes : [];
-        setProblems(causes);
+        refuse(causes);
         setMessage(
           causes.length > 0 && otherProblems(causes, fields).length === 0 ? undefined : messageOf(error),
         );
       })
       .finally(() => setBusy(false));
   }
-  return { problems, message, isBusy, submit };
+  const forget = (path: string): void =>
+    setProblems((known) => known.filter((one) => problemOf([one], path) === undefined));
+  return { problems, refusals, message, isBusy, submit, forget };
 }
 
 const noValues: Values = new Map();
@@ -84,12 +110,12 @@ export function SchemaForm({
   readonly onCancel?: () => void;
 }) {
   const [values, setValues] = useState<Values>(initial);
-  const { problems, message, isBusy, submit } = useSubmission(fields, values, send);
+  const { problems, refusals, message, isBusy, submit, forget } = useSubmission(fields, values, send);
   const form = useRef<HTMLFormElement>(null);
   // Its description says what is wrong, to screen readers too.
   useEffect(() => {
-    if (problems.length > 0) form.current?.querySelector<HTMLElement>('[aria-invalid=true]')?.focus();
-  }, [problems]);
+    if (refusals > 0) form.current?.querySelector<HTMLElement>('[aria-invalid=true]')?.focus();
+  }, [refusals]);
   const state: FormState = {
     id,
     unset,
@@ -97,6 +123,8 @@ export function SchemaForm({
     problems,
     suggestions,
     set: (path, value) => setValues((present) => new Map(present).set(path, value)),
+    change: setValues,
+    forget,
   };
   const main = first.flatMap((path) => fields.filter((field) => field.path === path));
   const more = fields.filter((field) => !first.includes(field.path));
@@ -129,16 +157,94 @@ export function SchemaForm({
   );
 }
 
+function Group({
+  title,
+  help,
+  problem,
+  children,
+}: {
+  readonly title: string;
+  readonly help: string;
+  /** What is said of none of its fields. */
+  readonly problem: string | undefined;
+  readonly children: ComponentChildren;
+}) {
+  return (
+    <fieldset>
+      <legend>{title}</legend>
+      {help === '' ? null : <p class="help">{help}</p>}
+      {problem === undefined ? null : (
+        <p class="field-problem" role="alert">
+          {problem}
+        </p>
+      )}
+      {children}
+    </fieldset>
+  );
+}
+
+/** Items with the same fields, one after the other. */
+function ListInput({ field, state }: { readonly field: Field; readonly state: FormState }) {
+  const { path, title, help } = field;
+  const count = countOf(state.values, path);
+  const items = Array.from({ length: count }, (_, index) => itemFields(field, index));
+  const list = useRef<HTMLDivElement>(null);
+  const adding = useRef(false);
+  // Who adds one goes on in it.
+  useEffect(() => {
+    if (!adding.current) return;
+    adding.current = false;
+    list.current?.querySelector<HTMLElement>(':scope > :last-child :is(input, select, textarea)')?.focus();
+  }, [count]);
+  const add = (): void => {
+    adding.current = true;
+    state.change((values) => withItem(values, path));
+  };
+  const addition = useRef<HTMLButtonElement>(null);
+  const remove = (index: number): void => {
+    state.change((values) => withoutItem(values, path, index));
+    state.forget(path);
+    // The button that was pressed may go with its item.
+    addition.current?.focus();
+  };
+  return (
+    <Group title={title} help={help} problem={ownProblemOf(state.problems, path, items.flat())}>
+      <div ref={list}>
+        {items.map((fields, index) => {
+          const name = `${title} ${index + 1}`;
+          return (
+            <fieldset key={name}>
+              <legend>{name}</legend>
+              {fields.map((inner) => (
+                <FieldInput key={inner.path} field={inner} state={state} />
+              ))}
+              <button type="button" aria-label={`Remove ${name}`} onClick={() => remove(index)}>
+                Remove
+              </button>
+            </fieldset>
+          );
+        })}
+      </div>
+      <button type="button" ref={addition} aria-label={`Add to ${title}`} onClick={add}>
+        Add
+      </button>
+    </Group>
+  );
+}
+
 function FieldInput({ field, state }: { readonly field: Field; readonly state: FormState }) {
+  if (field.kind === 'list') return <ListInput field={field} state={state} />;
   if (field.kind === 'group')
     return (
-      <fieldset>
-        <legend>{field.title}</legend>
-        {field.help === '' ? null : <p class="help">{field.help}</p>}
+      <Group
+        title={field.title}
+        help={field.help}
+        problem={ownProblemOf(state.problems, field.path, field.fields)}
+      >
         {field.fields.map((inner) => (
           <FieldInput key={inner.path} field={inner} state={state} />
         ))}
-      </fieldset>
+      </Group>
     );
   const id = `${state.id}-${field.path}`;
   const problem = problemOf(state.problems, field.path);

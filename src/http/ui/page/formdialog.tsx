@@ -2,13 +2,18 @@ import type { ComponentChildren } from 'preact';
 import { SchemaForm, type Suggestions } from './form.tsx';
 import { useFields } from './openapi.ts';
 import { Dialog, Waiting } from './parts.tsx';
-import type { Field, Values } from './schema.ts';
+import { type Field, type Values, without } from './schema.ts';
+
+const none: ReadonlySet<string> = new Set();
 
 /** A window with a form for a named body of the API; it closes when the server has taken it. */
 export function FormDialog({
   title,
   schema,
   before = [],
+  left = none,
+  first,
+  unset = 'Default',
   initial,
   suggestions,
   verb,
@@ -21,6 +26,12 @@ export function FormDialog({
   readonly schema: string;
   /** Fields that the address has and not the body, as its parameters are named. */
   readonly before?: readonly Field[];
+  /** Paths of fields of the body that are not offered. */
+  readonly left?: ReadonlySet<string>;
+  /** Paths of the fields that are shown before the others; absent: all are. */
+  readonly first?: readonly string[];
+  /** What an empty choice means. */
+  readonly unset?: string;
   readonly initial?: Values;
   readonly suggestions?: Suggestions;
   readonly verb: string;
@@ -30,7 +41,7 @@ export function FormDialog({
   readonly children?: ComponentChildren;
 }) {
   const { fields: own, problem } = useFields(schema);
-  const fields = own === undefined ? undefined : [...before, ...own];
+  const fields = own === undefined ? undefined : [...before, ...without(own, left)];
   return (
     <Dialog title={title} onClose={onClose}>
       {children}
@@ -39,9 +50,9 @@ export function FormDialog({
       ) : (
         <SchemaForm
           fields={fields}
-          first={fields.map(({ path }) => path)}
+          first={first ?? fields.map(({ path }) => path)}
           id="dialog"
-          unset="Default"
+          unset={unset}
           verb={verb}
           {...(initial === undefined ? {} : { initial })}
           {...(suggestions === undefined ? {} : { suggestions })}

@@ -35,12 +35,15 @@ export function Nodes({
   namespace,
   namespaces,
   items: { vms },
+  isWhole,
   rights,
 }: {
   readonly namespace: string;
   /** For which a node may be reserved. */
   readonly namespaces: readonly string[];
   readonly items: Items;
+  /** Whether they have all VMs of this namespace, and of no other. */
+  readonly isWhole: boolean;
   readonly rights: Rights;
 }) {
   const listing = useListing<NodeItem>(inNamespace(namespace, 'nodes'));
@@ -66,7 +69,7 @@ export function Nodes({
         caption="Nodes"
         columns={[
           ...columns,
-          { title: 'GPU of', cell: (node) => <GpuHolders node={node} vms={vms} /> },
+          { title: 'GPU of', cell: (node) => <GpuHolders node={node} vms={vms} isWhole={isWhole} /> },
           {
             title: 'Tags',
             cell: ({ name, tags }) => (
@@ -97,10 +100,21 @@ export function Nodes({
   );
 }
 
-/** The VMs that have a node's GPUs. */
-function GpuHolders({ node, vms }: { readonly node: NodeItem; readonly vms: Items['vms'] }) {
+/** The VMs that have a node's GPUs; of one that is not shown only that there is one. */
+function GpuHolders({
+  node,
+  vms,
+  isWhole,
+}: {
+  readonly node: NodeItem;
+  readonly vms: Items['vms'];
+  readonly isWhole: boolean;
+}) {
   const holders = [...vms.values()].filter((vm) => vm.node === node.name && vm.gpuPassthrough);
-  if (node.allocatableGpu === 0 || holders.length === 0) return <>–</>;
+  if (node.allocatableGpu === 0 || holders.length === 0) {
+    const isTaken = node.availableGpu < node.allocatableGpu;
+    return <>{isWhole && isTaken ? 'A VM of another namespace' : '–'}</>;
+  }
   return (
     <>
       {holders.map((vm) => (

@@ -22,14 +22,14 @@ export interface Field {
   readonly title: string;
   readonly help: string;
   readonly isRequired: boolean;
-  /** `lines`: a list of texts; `json`: what no plainer input can say; `presence`: an object that is there or not. */
-  readonly kind: 'text' | 'number' | 'flag' | 'presence' | 'choice' | 'lines' | 'json' | 'group';
+  /** `lines`: a list of texts; `list`: one of objects; `json`: what no plainer input can say; `presence`: an object that is there or not. */
+  readonly kind: 'text' | 'number' | 'flag' | 'presence' | 'choice' | 'lines' | 'list' | 'json' | 'group';
   readonly choices: readonly string[];
-  /** Of a group. */
+  /** Of a group, and of an item of a list, whose place in it is still open: `disks[].size`. */
   readonly fields: readonly Field[];
 }
 
-/** What somebody has put in, by path. */
+/** What somebody has put in, by path; of a list, how many items it has. */
 export type Values = ReadonlyMap<string, string>;
 
 const acronyms = /^(?:cpu|gpu|vm|iso|ssh|vnc|dpi|io|ip)$/i;
@@ -59,8 +59,11 @@ function kindOf(schema: Schema, schemas: Schemas): Field['kind'] {
   if (schema.type === 'boolean') return 'flag';
   if (schema.type === 'integer' || schema.type === 'number') return 'number';
   if (schema.type === 'string') return 'text';
-  if (schema.type === 'array')
-    return resolved(schema.items ?? {}, schemas).type === 'string' ? 'lines' : 'json';
+  if (schema.type === 'array') {
+    const items = resolved(schema.items ?? {}, schemas);
+    if (items.type === 'string') return 'lines';
+    return Object.keys(items.properties ?? {}).length > 0 ? 'list' : 'json';
+  }
   if (schema.properties === undefined) return 'json';
   return Object.keys(schema.properties).length === 0 ? 'presence' : 'group';
 }
@@ -79,9 +82,56 @@ export function fieldsOf(given: Schema, schemas: Schemas, under = ''): Field[] {
       isRequired: required.includes(name),
       kind,
       choices: (schema.enum ?? []).map(String).filter((choice) => choice !== ''),
-      fields: kind === 'group' ? fieldsOf(schema, schemas, path) : [],
+      fields: innerFields(kind, schema, schemas, path),
     };
   });
+}
+
+function innerFields(kind: Field['kind'], schema: Schema, schemas: Schemas, path: string): Field[] {
+  if (kind === 'list') return fieldsOf(schema.items ?? {}, schemas, `${path}[]`);
+  return kind === 'group' ? fieldsOf(schema, schemas, path) : [];
+}
+
+/** The fields of an item of a list, which begins to count at 0. */
+export function itemFields({ path, fields }: Field, index: number): Field[] {
+  const open = `${path}[]`.length;
+  const placed = (field: Field): Field =>
+    Object.assign({}, field, {
+      path: `${path}[${index}]${field.path.slice(open)}`,
+      fields: field.fields.map(placed),
+    });
+  return fields.map(placed);
+}
+
+/** How many items of a list are being put in. */
+export function countOf(values: Values, path: string): number {
+  return Number(values.get(path) ?? 0);
+}
+
+/** With one more item at the end of a list. */
+export function withItem(values: Values, path: string): Values {
+  return new Map(values).set(path, String(countOf(values, path) + 1));
+}
+
+/** Without an item of a list: those after it move up. */
+export function withoutItem(values: Values, path: string, index: number): Values {
+  const kept = new Map<string, string>();
+  for (const [key, value] of values) {
+    const [, at = '', rest = ''] = key.startsWith(`${path}[`)
+      ? (/^(\d+)(\].*)$/.exec(key.slice(path.length + 1)) ?? [])
+      : [];
+    const place = at === '' ? -1 : Number(at);
+    if (place !== index) kept.set(place > index ? `${path}[${place - 1}${rest}` : key, value);
+  }
+  return kept.set(path, String(countOf(values, path) - 1));
+}
+
+/** The fields without those of these paths, at any depth; a group that loses all of its own goes with them. */
+export function without(fields: readonly Field[], paths: ReadonlySet<string>): Field[] {
+  return fields
+    .filter(({ path }) => !paths.has(path))
+    .map((field) => Object.assign({}, field, { fields: without(field.fields, paths) }))
+    .filter(({ kind, fields: inner }) => kind !== 'group' || inner.length > 0);
 }
 
 /** What cannot be sent as it was put in. */
@@ -103,6 +153,13 @@ export function bodyOf(
       const inner = bodyOf(field.fields, values);
       problems.push(...inner.problems);
       if (Object.keys(inner.body).length > 0) body[name] = inner.body;
+      continue;
+    }
+    if (field.kind === 'list') {
+      const count = countOf(values, field.path);
+      const items = Array.from({ length: count }, (_, index) => bodyOf(itemFields(field, index), values));
+      problems.push(...items.flatMap((item) => item.problems));
+      if (count > 0) body[name] = items.map((item) => item.body);
       continue;
     }
     const text = (values.get(field.path) ?? '').trim();
@@ -137,6 +194,15 @@ export function problemOf(problems: readonly FieldProblem[], path: string): stri
     ({ field }) => field === path || field.startsWith(`${path}.`) || field.startsWith(`${path}[`),
   );
   return own.length === 0 ? undefined : own.map(({ message }) => message).join('; ');
+}
+
+/** What is said of a group or a list and of none of the fields in it, as one text. */
+export function ownProblemOf(
+  problems: readonly FieldProblem[],
+  path: string,
+  inner: readonly Field[],
+): string | undefined {
+  return problemOf(otherProblems(problems, inner), path);
 }
 
 /** What is said of no field of the form. */

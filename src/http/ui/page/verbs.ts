@@ -1,5 +1,6 @@
 import { powerCommands, powerVerbs, type PowerCommand } from '../../../wire/powercommands.ts';
 import type { VmItem } from '../../../wire/vmschemas.ts';
+import type { Answer } from './api.ts';
 
 /** What a command takes from a guest, where it takes anything. */
 const consequences: Readonly<Record<PowerCommand, string | undefined>> = {
@@ -50,6 +51,45 @@ export function meaningOfDeletion({
         ? 'A Persistent disk stays in its PersistentVolumeClaim.'
         : `Deleted with it, as its settings say: ${named}. Any other Persistent disk stays in its PersistentVolumeClaim.`,
   };
+}
+
+/**
+ * Settings that the form of a change does not offer: what never changes (docs/vmchanges.md), other names of the same, the size of the disk, which
+ * the server takes from nobody here, and the list of data disks: nobody sees here which the VM has, and a list takes out what it does not name.
+ */
+export const leftOutOfChange: ReadonlySet<string> = new Set([
+  'vmConfig',
+  'vmConfigNamespace',
+  'pool',
+  'image',
+  'architecture',
+  'hostname',
+  'subdomain',
+  'sshNodePort',
+  'screenshareNodePort',
+  'disk.storage',
+  'disk.storageClassName',
+  'disk.claimName',
+  'disk.size',
+  'diskStorage',
+  'diskSize',
+  'disks',
+]);
+
+/** What is said of a change that the server has taken: what of it waits, and what was asked for and is not so. */
+export function outcomeOfChange({
+  status,
+  body: { name, restartRequired = '' },
+  warnings,
+}: Answer<Pick<VmItem, 'name' | 'restartRequired'>>): string {
+  const isSeen = status === 200;
+  const done = isSeen
+    ? `The change of ${name} was accepted`
+    : `The change of ${name} was accepted; the operator has not looked at it yet`;
+  return [done, isSeen ? restartRequired : '', ...warnings]
+    .filter((text) => text !== '')
+    .map((text) => (text.endsWith('.') ? text : `${text}.`))
+    .join(' ');
 }
 
 /** A disk by the name of its field. */

@@ -9,9 +9,9 @@ import type { Rights } from './rights.ts';
 import { titleOf } from './schema.ts';
 import { Serial } from './serial.tsx';
 import { consequenceOf, fittingCommands } from './verbs.ts';
-import { Commit, Delete, Eject, Save } from './vmdialogs.tsx';
+import { Change, Commit, Delete, Eject, Save } from './vmdialogs.tsx';
 
-type Asked = PowerCommand | 'save' | 'commit' | 'eject' | 'delete';
+type Asked = PowerCommand | 'change' | 'save' | 'commit' | 'eject' | 'delete';
 
 /** What may be done with a VM as it is now, its screen, its serial console and the log of its pod. */
 export function Actions({
@@ -66,6 +66,11 @@ export function Actions({
             Log
           </button>
         ) : null}
+        {rights.has('patchVm') ? (
+          <button type="button" onClick={() => setAsked('change')}>
+            Change …
+          </button>
+        ) : null}
         {rights.has('saveVm') && saves.includes('Disk') ? (
           <button type="button" onClick={() => setAsked('save')}>
             Save …
@@ -94,6 +99,7 @@ export function Actions({
       {hasScreen && isUp ? <Console namespace={namespace} name={name} /> : null}
       {hasSerial ? <Serial namespace={namespace} name={name} /> : null}
       {hasLog ? <Log namespace={namespace} name={name} /> : null}
+      {asked === 'change' ? <Change vm={vm} onClose={close} onDone={setDone} /> : null}
       {asked === 'save' ? <Save vm={vm} onClose={close} onDone={setDone} /> : null}
       {asked === 'commit' ? <Commit vm={vm} onClose={close} onDone={setDone} /> : null}
       {asked === 'eject' ? <Eject vm={vm} onClose={close} onDone={setDone} /> : null}

@@ -1,14 +1,47 @@
 import { useState } from 'preact/hooks';
 import type { VmItem } from '../../../wire/vmschemas.ts';
 import { ApiError, call, inNamespace, messageOf } from './api.ts';
+import { FormDialog } from './formdialog.tsx';
 import { Confirm, Dialog, Problem } from './parts.tsx';
-import { meaningOfDeletion } from './verbs.ts';
+import { meaningOfDeletion, outcomeOfChange, leftOutOfChange } from './verbs.ts';
 
 /** What a dialog of a verb is about. */
 interface Asking {
   readonly vm: VmItem;
   readonly onClose: () => void;
   readonly onDone: (text: string) => void;
+}
+
+const firstToChange = [
+  'cpu',
+  'memory',
+  'gpuPassthrough',
+  'vncConsole',
+  'customVMMetadata',
+  'sshAuthorizedKeys',
+];
+
+/** Asks for the settings that are to be others, and says what of them waits for the next start. */
+export function Change({ vm: { namespace, name }, onClose, onDone }: Asking) {
+  const change = async (body: Readonly<Record<string, unknown>>): Promise<void> =>
+    onDone(outcomeOfChange(await call<VmItem>('PATCH', inNamespace(namespace, 'vms', name), body)));
+  return (
+    <FormDialog
+      title={`Change ${name}`}
+      schema="VMChangeRequest"
+      left={leftOutOfChange}
+      first={firstToChange}
+      unset="As it is"
+      verb="Change"
+      send={change}
+      onClose={onClose}
+    >
+      <p>
+        What is left empty stays as it is; a list that is given replaces the one that is there. Most of it
+        applies when the guest is started next.
+      </p>
+    </FormDialog>
+  );
 }
 
 /** Says what ejecting the ISO means, and does it. */

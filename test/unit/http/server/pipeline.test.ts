@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
 import Fastify, { type FastifyInstance } from 'fastify';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import * as z from 'zod';
@@ -301,6 +302,23 @@ describe('requests at the same time', () => {
     await letGo();
     expect(context.limits.short.total).toBe(0);
   });
+
+  test('whose client hangs up before it is known who calls keep no place', async () => {
+    const known = Promise.withResolvers<Caller>();
+    const asked = vi.fn<ApiSurface['caller']>(() => known.promise);
+    serve(put, { caller: asked });
+    const gone = new AbortController();
+    const headers = { authorization };
+    const asking = app.inject({ method: 'PUT', url, payload: '{"cpu":1}', headers, signal: gone.signal });
+    await vi.waitFor(() => expect(asked).toHaveBeenCalled());
+    gone.abort();
+    await expect(asking).rejects.toThrow();
+    await vi.waitFor(() => expect(answered).toHaveBeenCalledTimes(1));
+    known.resolve(caller);
+    await setImmediate();
+    expect([context.limits.short.total, context.limits.bodies.total]).toEqual([0, 0]);
+    expect(handler).not.toHaveBeenCalled();
+  });
 });
 
 describe('a reply', () => {
@@ -325,6 +343,19 @@ describe('a reply', () => {
     handler.mockReturnValue({ status: 202, ...reply });
     const got = await get();
     expect([got.statusCode, got.payload]).toEqual([202, payload]);
+  });
+
+  test.each<[string, () => Reply, string]>([
+    ['a stream', () => ({ stream: new Readable({ read() {} }), headers: { 'content-length': '7' } }), '7'],
+    ['many bytes', () => ({ json: Buffer.alloc(2 * largeBytes, ' ') }), String(2 * largeBytes)],
+    ['JSON', () => ({ body: { a: 1 } }), '7'],
+  ])('to HEAD has the headers of %s and none of its bytes, which nobody reads', async (_, make, length) => {
+    serve();
+    const given = make();
+    handler.mockReturnValue(given);
+    const reply = await app.inject({ method: 'HEAD', url, headers: { authorization } });
+    expect([reply.statusCode, reply.headers['content-length'], reply.payload]).toEqual([200, length, '']);
+    expect(given.stream?.destroyed ?? true).toBe(true);
   });
 
   test('of many bytes goes in pieces, and is whole', async () => {

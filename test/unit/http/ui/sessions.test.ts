@@ -34,6 +34,10 @@ describe('the cookie of a session', () => {
     expect(sessions.tokenOf(cookie)).toBeUndefined();
   });
 
+  test('does not begin with a token that has ended', () => {
+    expect(() => sessions.begin('token', now)).toThrow('the token has ended');
+  });
+
   test('ends after twelve hours where the token does not say when it ends', () => {
     const cookie = sessions.begin('token', undefined);
     expect(cookie).toContain(`Max-Age=${12 * 3600};`);

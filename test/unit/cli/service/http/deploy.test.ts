@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it, onTestFinished, test, vi } from 'vitest';
 import { openHttp } from '../../../../../src/cli/service/http/service.ts';
@@ -99,6 +99,51 @@ describe('a deploy that the server answers before the VM runs', () => {
     const { code, item, asked } = await deploy('--no-wait', []);
     expect([code, item?.status]).toEqual([0, 'Pending']);
     expect(asked).toEqual(['POST /api/v1/namespaces/team/vms?wait=false']);
+  });
+});
+
+describe('a deploy that nobody answers', () => {
+  /** What `vm deploy` says where the request is treated so. */
+  async function said(treat: (response: ServerResponse) => void, ...words: string[]) {
+    const server = createServer((_request, response) => treat(response));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void server.close());
+    const { port } = server.address() as AddressInfo;
+    const variables = { SVC3_API_URL: `http://127.0.0.1:${port}`, SVC3_TOKEN: 't' };
+    const line = ['vm', 'deploy', ...words, '-i', 'registry.example.com/a', '-n', 'team'];
+    const { code, stderr } = await run(line, { variables }, { openHttp });
+    return { code, stderr: stderr.replace(`127.0.0.1:${port}`, 'HOST') };
+  }
+  const proxy = (status: number) => (response: ServerResponse) =>
+    void response.writeHead(status, { 'content-type': 'text/html' }).end('<html>');
+  const cut = (response: ServerResponse) => void response.destroy();
+  const fate = 'goes on starting, and is removed if it does not run within 10 minutes of its creation';
+  const named = `VM web, if it was created, ${fate}: svc3 vm get web shows it, svc3 vm delete web removes it`;
+  const nameless = `a VM that was created ${fate}: svc3 vm list shows it`;
+
+  it.each([
+    ['whose connection breaks', cut, ['web'], `cannot reach http://HOST: other side closed; ${named}`],
+    ['that a proxy ends', proxy(504), ['web'], `the server answered with HTTP 504; ${named}`],
+    ['without a name', proxy(502), [], `the server answered with HTTP 502; ${nameless}`],
+    [
+      'with a prefix',
+      proxy(502),
+      ['web', '--generate-name'],
+      `the server answered with HTTP 502; ${nameless}`,
+    ],
+  ] as const)('%s says that its VM goes on', async (_, treat, words, message) => {
+    expect(await said(treat, ...words)).toEqual({ code: 8, stderr: `svc3: ${message}\n` });
+  });
+
+  it('says nothing of one where it is known that there is none', async () => {
+    const status = JSON.stringify({ kind: 'Status', reason: 'ServiceUnavailable', message: 'busy' });
+    const busy = (response: ServerResponse) => void response.writeHead(503).end(status);
+    expect(await said(busy, 'web')).toEqual({ code: 8, stderr: 'svc3: busy\n' });
+    expect((await said(proxy(413), 'web')).stderr).toBe('svc3: the server answered with HTTP 413\n');
+    const variables = { SVC3_API_URL: 'http://127.0.0.1:1', SVC3_TOKEN: 't' };
+    const line = ['vm', 'deploy', 'web', '-i', 'registry.example.com/a', '-n', 'team'];
+    const { stderr } = await run(line, { variables }, { openHttp });
+    expect(stderr).toMatch(/^svc3: cannot reach http:\/\/127\.0\.0\.1:1: [^;]*\n$/);
   });
 });
 

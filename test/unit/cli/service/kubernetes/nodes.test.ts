@@ -20,6 +20,7 @@ function nodesFor({ own, answer }: { own?: Error; answer?: Error } = {}) {
   const ownAnswer = <T>(value: T) => (own === undefined ? Promise.resolve(value) : Promise.reject(own));
   const client: Partial<Record<keyof KubeClient, unknown>> = {
     list: ({ plural }: { plural: string }) => ownAnswer({ items: plural === 'nodes' ? [node] : [] }),
+    get: () => ownAnswer(node),
     patch: () => ownAnswer(node),
     request({ method, path, body }: RawRequest) {
       asked.push([method, path, ...(body === undefined ? [] : [JSON.stringify(body)])].join(' '));

@@ -1,5 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { consequenceOf, fittingCommands, meaningOfDeletion } from '../../../../../src/http/ui/page/verbs.ts';
+import {
+  consequenceOf,
+  fittingCommands,
+  meaningOfDeletion,
+  outcomeOfChange,
+} from '../../../../../src/http/ui/page/verbs.ts';
 
 test.each([
   ['Pending', []],
@@ -51,5 +56,24 @@ describe('the deletion of a VM', () => {
 
   test('says nothing of a guest that is down', () => {
     expect(meaningOfDeletion({ status: 'Stopped' }).guest).not.toContain('shuts down');
+  });
+});
+
+describe('a change of a VM', () => {
+  const body = { name: 'web', restartRequired: 'spec.cpu apply when the guest is started next' };
+
+  test('says what of it waits, and what is not so', () => {
+    expect(outcomeOfChange({ status: 200, body, warnings: ['port 22 is taken'] })).toBe(
+      'The change of web was accepted. spec.cpu apply when the guest is started next. port 22 is taken.',
+    );
+    expect(outcomeOfChange({ status: 200, body: { name: 'web' }, warnings: [] })).toBe(
+      'The change of web was accepted.',
+    );
+  });
+
+  test('says nothing of what was before, while nobody has looked at it', () => {
+    expect(outcomeOfChange({ status: 202, body, warnings: [] })).toBe(
+      'The change of web was accepted; the operator has not looked at it yet.',
+    );
   });
 });

@@ -1,0 +1,153 @@
+/** Each verb of a VM is pressed, and looked for in what came of it: the VM's spec, or the Image. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { clusterRoles, images, vms } from '../../../src/api/resources.ts';
+import type { Image } from '../../../src/api/image.ts';
+import type { Vm, VmSpec, VmStatus } from '../../../src/api/vm.ts';
+import { condition, reportVm, runningStatus } from '../../support/api.ts';
+import { identity } from '../../support/identity.ts';
+import { expectGoodLooks } from '../../support/visitedpage.ts';
+import { startPageApi, type PageApi } from './pageharness.ts';
+
+let it: PageApi;
+
+beforeAll(async () => {
+  it = await startPageApi('vmverbs');
+});
+
+afterAll(async () => {
+  await it?.close();
+});
+
+const find = (name: string): Promise<Vm> => it.cluster.client.get(vms, name, it.namespace);
+const imageOf = (name: string): Promise<Image> => it.cluster.client.get(images, name, it.namespace);
+
+/** As the operator, which is not here, has it. */
+async function aVmThat(is: VmStatus['powerState'], name: string, spec: Partial<VmSpec> = {}): Promise<void> {
+  const vm = await it.aVm(name, { ...(is === undefined ? {} : { powerState: is as 'Running' }), ...spec });
+  await reportVm(it.cluster.client, vm, {
+    ...runningStatus,
+    ...(is === undefined ? {} : { powerState: is }),
+  });
+}
+
+describe('a VM', () => {
+  test.each([
+    {
+      verb: 'Restart',
+      is: 'Running',
+      asks: 'starts again',
+      expected: { powerState: 'Running', restartRequest: expect.any(String) },
+    },
+    { verb: 'Suspend', is: 'Running', asks: undefined, expected: { powerState: 'Suspended' } },
+    { verb: 'Resume', is: 'Suspended', asks: undefined, expected: { powerState: 'Running' } },
+    {
+      verb: 'Revert',
+      is: 'Stopped',
+      asks: 'is lost: it starts again from its image',
+      expected: { powerState: 'Running', revertRequest: expect.any(String) },
+    },
+  ] as const)('that is $is takes $verb', async ({ verb, is, asks, expected }) => {
+    const name = verb.toLowerCase();
+    await aVmThat(is, name);
+    const { page, watched } = await it.visitAs(it.cluster.adminToken, `#/vms/${it.namespace}/${name}`);
+    const before = (await find(name)).spec;
+    if (asks === undefined) await page.getByRole('button', { name: verb, exact: true }).click();
+    else {
+      await page.getByRole('button', { name: `${verb} …`, exact: true }).click();
+      const dialog = page.getByRole('dialog', { name: `${verb} ${name}?` });
+      await dialog.getByText(asks).waitFor();
+      // Whoever is asked has changed nothing yet.
+      expect((await find(name)).spec).toEqual(before);
+      await dialog.getByRole('button', { name: verb, exact: true }).click();
+    }
+    await page.getByText(`${name} of VM ${name} was accepted`).waitFor();
+    expect((await find(name)).spec).toEqual({ ...before, ...expected });
+    expect(watched.faults).toEqual([]);
+  });
+
+  test('is committed to the image that it runs from', async () => {
+    const { client } = it.cluster;
+    await client.create(images, {
+      metadata: { name: 'base', namespace: it.namespace },
+      spec: { source: { upload: {} } },
+    });
+    const vm = await it.aVm('committed', { image: 'base' });
+    const effective = { ...runningStatus.effective!, imageName: 'base' };
+    await reportVm(client, vm, { ...runningStatus, effective });
+    const { page, watched } = await it.visitAs(it.cluster.adminToken, `#/vms/${it.namespace}/committed`);
+    await page.getByRole('button', { name: 'Commit …' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Commit the disk of committed?' });
+    await dialog.getByText('becomes the content of image base').waitFor();
+    expect((await imageOf('base')).spec.commit).toBeUndefined();
+    await expectGoodLooks(page);
+    await dialog.getByRole('button', { name: 'Commit', exact: true }).click();
+    await page.getByText('The disk is becoming the new content of image base.').waitFor();
+    expect((await imageOf('base')).spec.commit).toEqual({ vm: 'committed', request: expect.any(String) });
+    expect(watched.faults).toEqual([]);
+  });
+});
+
+describe('settings of a VM', () => {
+  test('are changed by a form that leaves the others as they are, and says what waits', async () => {
+    const { client } = it.cluster;
+    await aVmThat('Running', 'changed', { memory: '2Gi', tag: 'fast' });
+    const before = (await find('changed')).spec;
+    const { page, watched } = await it.visitAs(it.cluster.adminToken, `#/vms/${it.namespace}/changed`);
+    await page.getByRole('button', { name: 'Change …' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Change changed' });
+    const change = dialog.getByRole('button', { name: 'Change', exact: true });
+    await dialog.getByText('What is left empty stays as it is').waitFor();
+    await dialog.getByText('More settings').click();
+    await expectGoodLooks(page);
+    // What never changes, and what has a command of its own, is no field.
+    for (const never of ['Image', 'Pool', 'Hostname', 'Size', 'Disk size', 'Storage'])
+      expect([never, await dialog.getByLabel(never, { exact: true }).count()]).toEqual([never, 0]);
+    expect(await dialog.getByLabel('GPU passthrough').locator('option').first().innerText()).toBe('As it is');
+
+    await change.click();
+    await dialog.getByRole('alert').filter({ hasText: 'names no setting to change' }).waitFor();
+    const cpu = dialog.getByLabel('CPU', { exact: true });
+    await cpu.fill('1000');
+    await change.click();
+    await expect.poll(() => cpu.getAttribute('aria-invalid')).toBe('true');
+    // Refused by kube-apiserver: its disk goes with its pod.
+    await cpu.fill('4');
+    const tag = dialog.getByLabel('Tag', { exact: true });
+    await tag.fill('slow');
+    await change.click();
+    await expect.poll(() => tag.getAttribute('aria-invalid')).toBe('true');
+    await tag.fill('');
+    expect((await find('changed')).spec).toEqual(before);
+
+    await change.click();
+    await expect.poll(async () => (await find('changed')).spec.cpu).toBe(4);
+    const waits = 'spec.cpu apply when the guest is started next';
+    await reportVm(client, await find('changed'), {
+      ...runningStatus,
+      conditions: [...runningStatus.conditions!, condition('RestartRequired', 'True', 'SpecChanged', waits)],
+      warnings: ['port 8822 of the node is taken'],
+    });
+    await dialog.waitFor({ state: 'detached' });
+    await page
+      .getByText(`The change of changed was accepted. ${waits}. port 8822 of the node is taken.`)
+      .waitFor();
+    expect((await find('changed')).spec).toEqual({ ...before, cpu: 4 });
+    await expectGoodLooks(page);
+    expect(watched.faults).toEqual([]);
+  });
+
+  test('are offered to who may change them', async () => {
+    const { client } = it.cluster;
+    await aVmThat('Running', 'theirs');
+    const role = `${it.namespace}-change`;
+    await client.create(clusterRoles, {
+      metadata: { name: role },
+      rules: [{ apiGroups: ['svc3.dev'], resources: ['vms'], verbs: ['get', 'list', 'watch', 'patch'] }],
+    });
+    const token = await identity(client, 'changer', { namespace: it.namespace, role });
+    const { page, watched } = await it.visitAs(token, `#/vms/${it.namespace}/theirs`);
+    await page.getByRole('button', { name: 'Change …' }).waitFor();
+    expect(await page.locator('main button').allInnerTexts()).toEqual(['Change …']);
+    expect(watched.faults).toEqual([]);
+  });
+});
