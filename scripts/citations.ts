@@ -1,9 +1,9 @@
 /**
- * Comments cite pages of this repository, and only such: a path that ends in `.md`, or `(spec: …)`, `(contract: …)`,
+ * Comments cite pages of this repository, and only such: a path that ends in `.md`, `ADR 17`, or `(spec: …)`, `(contract: …)`,
  * `(names: …)` for the pages of docs/contract. What is cited has to be there.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 const pages = {
@@ -35,6 +35,7 @@ export function citedPhrases(citation: string): string[] {
 export function brokenCitations(
   text: string,
   exists: (path: string) => boolean,
+  hasDecision: (number: string) => boolean,
   pageText: (page: keyof typeof pages) => string,
 ): string[] {
   // A citation may go on in the next line of its comment.
@@ -48,18 +49,24 @@ export function brokenCitations(
   const phrases = [...comments.matchAll(/\((spec|contract|names): ([^)]+)\)/g)].flatMap(
     ([, page, citation]) => {
       const name = page as keyof typeof pages;
-      return citedPhrases(citation ?? '')
+      const cited = citedPhrases(citation ?? '');
+      if (cited.length === 0) return [`cites "${citation}" of ${pages[name]}, which names no part of it`];
+      return cited
         .filter((phrase) => !plain(pageText(name)).includes(plain(phrase)))
         .map((phrase) => `cites "${phrase}" of ${pages[name]}, where it does not stand`);
     },
   );
-  return [...paths, ...phrases];
+  const decisions = [...comments.matchAll(/\bADR (\d{1,4})\b/g)]
+    .map(([, number = '']) => number.padStart(4, '0'))
+    .filter((number) => !hasDecision(number))
+    .map((number) => `cites ADR ${Number(number)}, which is not there`);
+  return [...paths, ...decisions, ...phrases];
 }
 
 function main(): void {
   const tracked = spawnSync(
     'git',
-    ['ls-files', 'src', 'test', 'charts', 'containers', 'controlplane', 'scripts', '.ci'],
+    ['ls-files', 'src', 'test', 'charts', 'containers', 'controlplane', 'scripts', '.ci', '*.config.ts'],
     {
       encoding: 'utf8',
     },
@@ -68,14 +75,16 @@ function main(): void {
   const readable = tracked.filter(
     (path) =>
       path !== 'test/unit/scripts/citations.test.ts' &&
-      /(\.(ts|mjs|js|yaml|tpl|sh|mod)|\/[^./]+)$/.test(path) &&
+      /(\.(tsx?|mjs|js|css|html|yaml|tpl|sh|mod)|\/[^./]+)$/.test(path) &&
       existsSync(path),
   );
+  const decisions = new Set(readdirSync('docs/adr').map((name) => name.slice(0, 4)));
   let count = 0;
   for (const path of readable) {
     const broken = brokenCitations(
       readFileSync(path, 'utf8'),
       (cited) => [cited, join('docs', cited), join(dirname(path), cited)].some((each) => existsSync(each)),
+      (number) => decisions.has(number),
       (page) => readFileSync(pages[page], 'utf8'),
     );
     for (const sentence of broken) console.error(`${path}: ${sentence}`);

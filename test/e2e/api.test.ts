@@ -7,8 +7,10 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { createClient } from '../../src/kube/client.ts';
 import { loadKubeconfig } from '../../src/kube/connection.ts';
+import type { Vm } from '../../src/api/vm.ts';
+import { buildGuest } from '../../src/localcluster/images/guest.ts';
 import { type E2eCluster, e2eCluster, eventually } from '../support/e2e.ts';
-import { apiOf, type Curl } from '../support/e2eapi.ts';
+import { apiOf, type Curl, type UploadFile } from '../support/e2eapi.ts';
 
 const execute = promisify(execFile);
 const namespace = 'svc3-default';
@@ -22,13 +24,14 @@ let dir: string;
 let baseUrl: string;
 let token: string;
 let curl: Curl;
+let upload: UploadFile;
 let count = 0;
 const newName = (prefix: string): string => `${prefix}-${process.pid}-${(count += 1)}`;
 
 beforeAll(async () => {
   cluster = await e2eCluster();
   dir = await mkdtemp(join(tmpdir(), 'svc3-e2e-api-'));
-  ({ baseUrl, token, curl } = await apiOf(cluster, dir, user));
+  ({ baseUrl, token, curl, upload } = await apiOf(cluster, dir, user));
 });
 
 afterAll(async () => {
@@ -50,6 +53,24 @@ async function untilStored(image: string): Promise<void> {
   expect(ended).toEqual({ state: 'Ready', errorMessage: undefined });
 }
 
+/** A VM as kubectl shows it now. */
+async function vmNow(name: string): Promise<Vm> {
+  return JSON.parse(await cluster.kubectl('get', 'vms.svc3.dev', '-n', namespace, name, '-o', 'json')) as Vm;
+}
+
+/** What replies say of where a VM is, by what kubectl shows of it. */
+function placeOf({ metadata, status }: Vm): object {
+  const { ssh, screenshare } = status?.ports ?? {};
+  return {
+    name: metadata.name,
+    node: status?.node,
+    ip: status?.ip,
+    ssh,
+    ...(screenshare === undefined ? {} : { screenshare }),
+    status: status?.powerState,
+  };
+}
+
 describe('with curl and a token of svc3 user get-token', () => {
   test('without a token there is cluster-info and nothing else', async () => {
     const info = await curl('GET', '/api/v1/cluster-info', undefined, '');
@@ -66,36 +87,48 @@ describe('with curl and a token of svc3 user get-token', () => {
   });
 
   test(
-    'the whole life of a VM: configuration, deploy, list, get, exec, save, delete',
+    'the whole life of a VM: upload, configuration, deploy, list, get, exec, save, delete',
     { timeout: 900_000 },
     async () => {
-      const [config, vm, image] = [newName('config'), newName('vm'), newName('saved')];
-      const settings = { name: config, image: cluster.guest, cpu: 1, memory: 0.25 };
+      const [base, config, vm, image] = [newName('base'), newName('config'), newName('vm'), newName('saved')];
+      const { disk } = await buildGuest(cluster.places.cache);
+      const uploaded = await upload(`${NS}/upload/image?name=${base}&description=a%20guest`, disk);
+      expect(uploaded).toMatchObject({ code: 202, body: { name: base, description: 'a guest' } });
+      await untilStored(base);
+
+      const settings = { name: config, image: base, cpu: 1, memory: 0.25 };
       expect(await curl('POST', `${NS}/vmconfigs`, settings)).toMatchObject({ code: 201, body: settings });
 
       const deployed = await curl('POST', `${NS}/vms`, { name: vm, vmConfig: config });
+      const now = await vmNow(vm);
       expect(deployed).toMatchObject({
         code: 200,
-        body: { name: vm, memory: '0.25Gi', status: 'Running', ssh: expect.any(Number) },
+        body: { ...placeOf(now), memory: '0.25Gi', status: 'Running' },
       });
+      const { ip, ssh } = deployed.body as { ip: string; ssh: number };
+      const login = () => cluster.ssh({ ip, port: ssh, user: 'root' }, 'hostname');
+      await expect.poll(async () => (await login().catch(String)).trim(), slow).toBe(vm);
       // Each replica of the api hears of it by itself.
-      const names = async () => {
-        const { items } = (await curl('GET', `${NS}/vms`)).body as { items: { name: string }[] };
-        return items.map(({ name }) => name);
+      const listed = async () => ((await curl('GET', `${NS}/vms`)).body as { items: object[] }).items;
+      const item = {
+        ...placeOf(now),
+        cpu: 1,
+        memory: '0.25Gi',
+        image: base,
+        vmConfig: config,
+        gpuPassthrough: false,
+        deployDate: now.metadata.creationTimestamp,
+        status: 'Running',
       };
-      await expect.poll(names, slow).toContain(vm);
-      await expect
-        .poll(() => curl('GET', `${NS}/vms/${vm}`), slow)
-        .toMatchObject({
-          code: 200,
-          body: { name: vm, cpu: 1, vmConfig: config, gpuPassthrough: false, status: 'Running' },
-        });
+      await expect.poll(listed, slow).toContainEqual(expect.objectContaining(item));
+      await expect.poll(() => curl('GET', `${NS}/vms/${vm}`), slow).toMatchObject({ code: 200, body: item });
 
       for (const [command, status] of [
         ['suspend', 'Suspended'],
         ['resume', 'Running'],
       ] as const) {
         expect((await curl('POST', `${NS}/vms/${vm}/exec`, { command })).code).toBeOneOf([200, 202]);
+        await expect.poll(async () => (await vmNow(vm)).status?.powerState, slow).toBe(status);
         await expect.poll(async () => (await curl('GET', `${NS}/vms/${vm}`)).body.status, slow).toBe(status);
       }
 
@@ -107,7 +140,11 @@ describe('with curl and a token of svc3 user get-token', () => {
 
       expect(await curl('DELETE', `${NS}/vms/${vm}`)).toMatchObject({ body: { status: 'Success' } });
       await expect.poll(async () => (await curl('GET', `${NS}/vms/${vm}`)).code, slow).toBe(404);
-      expect((await curl('DELETE', `${NS}/images/${image}`)).code).toBeOneOf([200, 202]);
+      // Until a replica of the api knows that the VM is gone the image is in use there.
+      for (const name of [image, base])
+        await expect
+          .poll(async () => (await curl('DELETE', `${NS}/images/${name}`)).code, slow)
+          .toBeOneOf([200, 202]);
       expect((await curl('DELETE', `${NS}/vmconfigs/${config}`)).body.status).toBe('Success');
     },
   );

@@ -6,6 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { annotations } from '../../src/api/meta.ts';
+import type { Vm } from '../../src/api/vm.ts';
+import type { VmConfig } from '../../src/api/vmconfig.ts';
 import { rows } from '../../src/http/legacy/table.ts';
 import { storeCredential } from '../../src/localcluster/cluster/install.ts';
 import { readSettings } from '../../src/localcluster/cluster/state.ts';
@@ -111,6 +114,25 @@ async function row(
   walked.add(key);
 }
 
+/**
+ * The same of a row that docs/gateway.md says answers when it is done: one look right after the answer has to show it. kubectl asks
+ * kube-apiserver, so there is no cache that could be late.
+ */
+async function doneRow<T>(
+  key: string,
+  reply: Promise<Reply>,
+  expected: object,
+  look: () => Promise<T>,
+  done: unknown,
+): Promise<{ readonly answer: Reply; readonly seen: T }> {
+  const answer = await reply;
+  const seen = await look();
+  expect(answer, key).toMatchObject({ code: 200, ...expected });
+  expect(seen, key).toEqual(done);
+  walked.add(key);
+  return { answer, seen };
+}
+
 /** The same of what is only read: each replica of the api hears by itself of what was done. */
 async function shown(key: string, path: string, expected: object, ...more: string[]): Promise<void> {
   const look = () => curl('GET', path, ...more);
@@ -130,19 +152,41 @@ async function field(kind: string, name: string, path: string): Promise<string> 
   return cluster.kubectl('get', kind, ...from, name, '--ignore-not-found', '-o', `jsonpath={${path}}`);
 }
 
+/** Status of the condition Ready; '' where there is none. */
+function readyOf(kind: 'images.svc3.dev' | 'isos.svc3.dev', name: string): Promise<string> {
+  return field(kind, name, '.status.conditions[?(@.type=="Ready")].status');
+}
+
 async function untilReady(kind: 'images.svc3.dev' | 'isos.svc3.dev', name: string): Promise<void> {
-  const condition = `{.status.conditions[?(@.type=="Ready")].status}`.slice(1, -1);
-  await expect.poll(() => field(kind, name, condition), slow).toBe('True');
+  await expect.poll(() => readyOf(kind, name), slow).toBe('True');
 }
 
 async function untilGone(kind: string, name: string): Promise<void> {
   await expect.poll(() => field(kind, name, '.metadata.name'), slow).toBe('');
 }
 
-async function inGuest(command: string): Promise<string> {
+/** A VM as kubectl shows it now. */
+async function vmNow(name: string): Promise<Vm> {
+  return JSON.parse(await cluster.kubectl('get', 'vms.svc3.dev', '-n', namespace, name, '-o', 'json')) as Vm;
+}
+
+/** A VM that runs: QEMU has started its guest. */
+const running = expect.objectContaining({
+  status: expect.objectContaining({
+    powerState: 'Running',
+    ip: expect.stringMatching(/^[\d.]+$/),
+    ports: expect.objectContaining({ ssh: expect.any(Number), screenshare: expect.any(Number) }),
+    conditions: expect.arrayContaining([expect.objectContaining({ type: 'Booted', status: 'True' })]),
+  }),
+});
+
+/** A port as 2.4.x clients read it. */
+const portText = (port: number | undefined) => (port === undefined ? 'N/A' : String(port));
+
+async function inGuest(command: string, name = vm): Promise<string> {
   return vi.waitFor(async () => {
-    const ip = await field('vms.svc3.dev', vm, '.status.ip');
-    const port = Number(await field('vms.svc3.dev', vm, '.status.ports.ssh'));
+    const ip = await field('vms.svc3.dev', name, '.status.ip');
+    const port = Number(await field('vms.svc3.dev', name, '.status.ports.ssh'));
     return (await cluster.ssh({ ip, port, user: 'root' }, command)).trim();
   }, slow);
 }
@@ -185,8 +229,12 @@ test('images come in, are listed, copied, described by others, and go', long, as
     untilReady('images.svc3.dev', 'pulled.img'),
   );
   const remove = post('delete', { image: 'blank.img' });
-  await row('POST /resources/image/delete', remove, said('Successfully deleted: blank.img'), () =>
-    untilGone('images.svc3.dev', 'blank.img'),
+  await doneRow(
+    'POST /resources/image/delete',
+    remove,
+    said('Successfully deleted: blank.img'),
+    () => field('images.svc3.dev', 'blank.img', '.metadata.name'),
+    '',
   );
 });
 
@@ -219,11 +267,12 @@ test('ISOs come in, are listed, copied, and go', long, async () => {
   await row('POST /resources/iso/pull', pull, said('Successfully copied iso.'), () =>
     untilReady('isos.svc3.dev', 'pulled.iso'),
   );
-  await row(
+  await doneRow(
     'POST /resources/iso/delete',
     post('delete', { iso: 'more.iso' }),
     said('Successfully deleted ISO'),
-    () => untilGone('isos.svc3.dev', 'more.iso'),
+    () => field('isos.svc3.dev', 'more.iso', '.metadata.name'),
+    '',
   );
 });
 
@@ -251,93 +300,212 @@ test('nodes are listed and tagged', long, async () => {
   );
 });
 
+/** A configuration with every field of the contract, as it is sent, shown and stored. */
+const full = {
+  sent: {
+    svc_vm_name: 'full',
+    svc_base_image: 'copy.img',
+    svc_image: 'full',
+    svc_cpu_core: 2,
+    vcpu_count: 2,
+    memory: 2.5,
+    iso_image: 'tools.iso',
+    system_serial: 'C02XX',
+    vnc_console: false,
+    gpu_passthrough: true,
+    tag: 'walk',
+    tag_required: true,
+    scheduler: 'most-allocated',
+  },
+  // What is gone: accepted, and without effect.
+  gone: { attached_disk: 'base.img', io_boost: true, use_saved_state: true },
+  shown: { attached_disk: 'None', io_boost: false, use_saved_state: false },
+  /** Where it has no VM, among VMs. */
+  listed: {
+    virtual_machine_name: 'full',
+    vm_deployment_status: 'Not Deployed',
+    cpu: 2,
+    vcpu: 2,
+    RAM: '2.50G',
+    base_image: 'copy.img',
+    gpu_passthrough: true,
+    tag: 'walk',
+    tag_required: true,
+  },
+  stored: {
+    image: 'copy.img',
+    cpu: 2,
+    memory: '2560Mi',
+    iso: 'tools.iso',
+    systemSerial: 'C02XX',
+    vncConsole: 'Disabled',
+    gpuPassthrough: 'Enabled',
+    tag: 'walk',
+    tagRequired: true,
+    scheduler: 'Pack',
+  },
+} as const;
+
+test('a configuration keeps every field', long, async () => {
+  const { sent } = full;
+  const create = curl('POST', '/resources/vm/create', ...json({ ...sent, ...full.gone }));
+  expect(await create).toMatchObject({ code: 201, ...said('Successfully Created') });
+  const get = ['get', 'vmconfigs.svc3.dev', '-n', namespace, sent.svc_vm_name, '-o', 'json'] as const;
+  const { metadata, spec } = JSON.parse(await cluster.kubectl(...get)) as VmConfig;
+  expect(spec).toEqual(full.stored);
+  const owner = metadata.annotations?.[annotations.owner];
+  expect(owner).toContain(user);
+  const { svc_image: _, ...fields } = sent;
+  await expect
+    .poll(async () => (await curl('GET', '/resources/vm/configs/full')).body.configs, slow)
+    .toEqual([{ ...fields, ...full.shown, owner }]);
+});
+
+/** What a deploy answers of a VM, by what kubectl shows of it. */
+function deployReply({ metadata, status }: Vm): object {
+  return {
+    vm_id: metadata.uid,
+    ip: status?.ip,
+    ssh_port: portText(status?.ports?.ssh),
+    screen_share_port: portText(status?.ports?.screenshare),
+    vnc_port: portText(status?.ports?.vnc),
+    vcpu: String(status?.effective?.cpu),
+  };
+}
+
+/** What the list says of a VM, by what kubectl shows of it. */
+function listedVm({ metadata, status }: Vm): object {
+  const { ssh, screenshare, mapped = [] } = status?.ports ?? {};
+  const own = [
+    { host_port: screenshare, guest_port: 5900, protocol: 'TCP' },
+    { host_port: ssh, guest_port: 22, protocol: 'TCP' },
+  ];
+  const others = mapped.map(({ nodePort, guestPort, protocol }) => ({
+    host_port: nodePort,
+    guest_port: guestPort,
+    protocol,
+  }));
+  return {
+    virtual_machine_id: metadata.uid,
+    node_location: status?.node,
+    virtual_machine_ip: status?.ip,
+    ssh_port: portText(ssh),
+    screen_sharing_port: portText(screenshare),
+    vnc_port: portText(status?.ports?.vnc),
+    reserved_ports: expect.arrayContaining([...own, ...others]),
+    creation_timestamp: metadata.creationTimestamp,
+    cpu: status?.effective?.cpu,
+    vcpu: status?.effective?.cpu,
+  };
+}
+
 test(
   'a VM is configured, deployed, switched, saved, committed and deleted',
-  { timeout: 900_000 },
+  { timeout: 1_200_000 },
   async () => {
     const named = json({ svc_vm_name: vm });
-    const exec = (verb: string) => curl('POST', `/resources/vm/exec/${verb}`, ...named);
-    const state = () => field('vms.svc3.dev', vm, '.status.powerState');
-    const create = curl(
-      'POST',
-      '/resources/vm/create',
-      ...json({ svc_vm_name: vm, svc_base_image: 'copy.img', svc_image: vm, vcpu_count: 1, memory: 1 }),
-    );
+    const post = (path: string, body: object) => curl('POST', `/resources/${path}`, ...json(body));
     const config = { svc_vm_name: vm, svc_base_image: 'copy.img', vcpu_count: 1, memory: 1 };
+    const create = post('vm/create', { ...config, svc_image: vm });
     await row('POST /resources/vm/create', create, { code: 201, ...said('Successfully Created') }, async () =>
       expect(await field('vmconfigs.svc3.dev', vm, '.spec.image')).toBe('copy.img'),
     );
-    const configs = { body: { configs: [config] } };
-    await shown('GET /resources/vm/configs', '/resources/vm/configs', configs);
-    await shown('GET /resources/vm/configs/{vmconfig}', `/resources/vm/configs/${vm}`, configs);
-    const deploy = curl('POST', '/resources/vm/deploy', ...named);
-    await row('POST /resources/vm/deploy', deploy, said('Successfully deployed VM'), async () =>
-      expect(await inGuest('hostname')).toBe(vm),
+    await shown('GET /resources/vm/configs', '/resources/vm/configs', {
+      body: { configs: [{ svc_vm_name: 'full' }, config] },
+    });
+    await shown('GET /resources/vm/configs/{vmconfig}', `/resources/vm/configs/${vm}`, {
+      body: { configs: [config] },
+    });
+    // One that is in the installation's range, and one that nobody gets.
+    const ports = ['20291:8080', '22:8081'];
+    const { answer, seen: deployed } = await doneRow(
+      'POST /resources/vm/deploy',
+      post('vm/deploy', { svc_vm_name: vm, reserved_ports: ports }),
+      said('Successfully deployed VM'),
+      () => vmNow(vm),
+      running,
     );
-    const port = await field('vms.svc3.dev', vm, '.status.ports.ssh');
-    const resources = [
-      {
-        virtual_machine_name: vm,
-        vm_deployment_status: 'Deployed',
-        status: [
-          {
-            virtual_machine_id: await field('vms.svc3.dev', vm, '.metadata.uid'),
-            node_location: await field('vms.svc3.dev', vm, '.status.node'),
-            virtual_machine_ip: await field('vms.svc3.dev', vm, '.status.ip'),
-            ssh_port: port,
-            cpu: 1,
-            RAM: '1G',
-            base_image: 'copy.img',
-            vm_status: 'running',
-          },
-        ],
-      },
+    expect(answer.body).toMatchObject({
+      ...deployReply(deployed),
+      ram: '1G',
+      port_warnings: ['Port mapping 22:8081 was left out: usable node ports are 20000-29999.'],
+    });
+    expect(deployed.status?.ports?.mapped).toEqual([{ nodePort: 20291, guestPort: 8080, protocol: 'TCP' }]);
+    expect(await inGuest('hostname')).toBe(vm);
+    expect(await inGuest('grep -c ^processor /proc/cpuinfo')).toBe(answer.body.vcpu);
+    const status = [
+      { ...listedVm(deployed), RAM: '1G', gpu: 'N/A', base_image: 'copy.img', vm_status: 'running' },
     ];
-    const deployed = { body: { virtual_machine_resources: resources } };
-    await shown('GET /resources/vm/list', '/resources/vm/list', deployed);
-    await shown('GET /resources/vm/status/{vm}', `/resources/vm/status/${vm}`, deployed);
+    const walkedVm = { virtual_machine_name: vm, vm_deployment_status: 'Deployed', status };
+    await shown('GET /resources/vm/list', '/resources/vm/list', {
+      body: { virtual_machine_resources: [walkedVm, full.listed] },
+    });
+    await shown('GET /resources/vm/status/{vm}', `/resources/vm/status/${vm}`, {
+      body: { virtual_machine_resources: [walkedVm] },
+    });
 
-    await row('POST /resources/vm/exec/suspend', exec('suspend'), {}, () => becomes(state, 'Suspended'));
-    await row('POST /resources/vm/exec/resume', exec('resume'), {}, () => becomes(state, 'Running'));
+    const exec = (verb: string, message: string, powerState: string) =>
+      doneRow(
+        `POST /resources/vm/exec/${verb}`,
+        post(`vm/exec/${verb}`, { svc_vm_name: vm }),
+        said(message),
+        () => vmNow(vm),
+        expect.objectContaining({ status: expect.objectContaining({ powerState }) }),
+      );
+    await exec('suspend', `${vm} has been suspended on node`, 'Suspended');
+    await exec('resume', `${vm} has resumed on node`, 'Running');
     await inGuest('echo kept > /root/kept; sync');
-    const save = curl('POST', '/resources/image/save', ...json({ svc_vm_name: vm, new_name: 'saved.img' }));
-    await row('POST /resources/image/save', save, said('saved'), () =>
-      untilReady('images.svc3.dev', 'saved.img'),
+    await doneRow(
+      'POST /resources/image/save',
+      post('image/save', { svc_vm_name: vm, new_name: 'saved.img' }),
+      said('saved'),
+      () => readyOf('images.svc3.dev', 'saved.img'),
+      'True',
     );
     const before = await field('images.svc3.dev', 'copy.img', '.status.digest');
-    await row(
+    await doneRow(
       'POST /resources/image/commit',
-      curl('POST', '/resources/image/commit', ...named),
+      post('image/commit', { svc_vm_name: vm }),
       said('committed'),
-      () =>
-        becomes(
-          () => field('images.svc3.dev', 'copy.img', '.status.digest'),
-          expect.not.stringMatching(before),
-        ),
+      () => field('images.svc3.dev', 'copy.img', '.status.digest'),
+      expect.not.stringMatching(before),
     );
     await inGuest('echo lost > /root/lost; sync');
-    await row('POST /resources/vm/exec/revert', exec('revert'), {}, () =>
-      becomes(() => inGuest('ls /root/lost 2>/dev/null || echo none'), 'none'),
-    );
-    await row('POST /resources/vm/exec/stop', exec('stop'), {}, () => becomes(state, 'Stopped'));
-    await row('POST /resources/vm/exec/start', exec('start'), {}, () => becomes(state, 'Running'));
+    const { seen: reverted } = await exec('revert', `Successfully reverted ${vm} on node`, 'Running');
+    expect(reverted.status?.revertRequest).toBeTypeOf('string');
+    expect(reverted.status?.revertRequest).toBe(reverted.spec.revertRequest);
+    // The first guest that lets one in is the new one.
+    expect(await inGuest('ls /root/lost 2>/dev/null || echo none')).toBe('none');
+    await exec('stop', `${vm} has stopped on node`, 'Stopped');
+    await exec('start', `${vm} has started on node`, 'Running');
+    const deleted = await curl('DELETE', '/resources/vm/delete', ...named);
+    const left = await field('vms.svc3.dev', vm, '.metadata.name');
     // A guest that takes longer to shut down than the api waits goes all the same.
-    expect(await curl('DELETE', '/resources/vm/delete', ...named)).toBeOneOf([
+    expect(deleted).toBeOneOf([
       { code: 200, body: expect.objectContaining({ message: 'Successfully deleted VM', errors: [] }) },
       {
         code: 504,
         body: expect.objectContaining({ errors: [{ message: expect.stringContaining('has begun') }] }),
       },
     ]);
+    expect(deleted.code === 200 ? left : '').toBe('');
     await untilGone('vms.svc3.dev', vm);
     walked.add('DELETE /resources/vm/delete');
 
     // What was saved is a guest that boots, with what it wrote.
-    const again = json({ svc_vm_name: 'again', svc_base_image: 'saved.img', vcpu_count: 1, memory: 1 });
-    expect((await curl('POST', '/resources/vm/create', ...again)).code).toBe(201);
-    const purge = curl('DELETE', '/resources/vm/purge', ...named);
-    await row('DELETE /resources/vm/purge', purge, said('Successfully purged VM'), () =>
-      untilGone('vmconfigs.svc3.dev', vm),
+    const again = { svc_vm_name: 'again', svc_base_image: 'saved.img', vcpu_count: 1, memory: 1 };
+    expect((await post('vm/create', again)).code).toBe(201);
+    const second = await post('vm/deploy', { svc_vm_name: 'again' });
+    const seen = await vmNow('again');
+    expect(seen).toEqual(running);
+    expect(second).toMatchObject({ code: 200, body: { ...deployReply(seen), port_warnings: [] } });
+    expect(await inGuest('cat /root/kept', 'again')).toBe('kept');
+    await doneRow(
+      'DELETE /resources/vm/purge',
+      curl('DELETE', '/resources/vm/purge', ...named),
+      said('Successfully purged VM'),
+      () => field('vmconfigs.svc3.dev', vm, '.metadata.name'),
+      '',
     );
   },
 );

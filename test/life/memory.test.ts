@@ -7,6 +7,7 @@ import {
   eventually,
   type TestVm,
 } from '../support/e2e.ts';
+import { givingHook } from '../support/hook.ts';
 
 // Two boots, a save and what hangs on them, one after the other.
 vi.setConfig({ testTimeout: 480_000 });
@@ -40,6 +41,8 @@ async function aVm(name: string, spec: object = {}): Promise<TestVm> {
 test('VMs of an image with memory go on where the guest was that was saved, each under its own name', async () => {
   const original = await aVm('warm-original');
   await original.ssh('echo kept > /tmp/kept');
+  const { ip = '', ports } = (await original.get())?.status ?? {};
+  await cluster.ssh({ ip, port: ports?.ssh ?? 0, user: 'root' }, givingHook());
   expect(await svc3('vm', 'save', 'warm-original', image, '--memory')).toMatchObject({ code: 0 });
   const names = ['warm-one', 'warm-two'];
   // Without a size of their own they are as large as the guest that was saved.

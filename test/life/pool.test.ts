@@ -48,22 +48,40 @@ test('clients that know of no pool get guests that went on from a memory, each u
   vms.push(original);
   await original.untilReady();
   await original.ssh('mkdir -p /tmp/www; echo served > /tmp/www/job; httpd -p 127.0.0.1:8080 -h /tmp/www');
-  expect(await svc3('vm', 'save', original.name, ci, '--memory')).toMatchObject({ code: 0 });
+  expect(await svc3('vm', 'save', original.name, ci, '--memory')).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/was stopped for \d/),
+  });
   const config = { name: ci, image: ci, cpu: 1, memory: 0.25 };
   expect((await curl('POST', `/api/v1/namespaces/${namespace}/vmconfigs`, config)).code).toBe(201);
-  const pool = ['--config', ci, '--min-idle', '3', '--max-size', '5', '--serve-config'];
+  const pool = ['--config', ci, '--min-idle', '3', '--max-size', '6', '--serve-config'];
   expect(await svc3('pool', 'create', ci, ...pool)).toMatchObject({ code: 0 });
   await expect.poll(idle, eventually).toBe('3');
 
   const byCommand = await svc3('vm', 'deploy', 'pool-one', '--config', ci);
   expect(byCommand).toMatchObject({ code: 0 });
-  const byHttp = { name: 'pool-two', vmConfig: ci };
+  // Clients say their defaults, in their own words.
+  const byHttp = { name: 'pool-two', vmConfig: ci, cpu: 1, memory: 0.25, diskStorage: 'ephemeral' };
   expect(await curl('POST', `/api/v1/namespaces/${namespace}/vms`, byHttp)).toMatchObject({
     code: 200,
     body: { name: 'pool-two', status: 'Running' },
   });
+  // One of 2.4.x names its VM by the configuration.
+  const legacy = {
+    svc_vm_name: ci,
+    vnc_console: true,
+    gpu_passthrough: false,
+    tag: '',
+    tag_required: false,
+    scheduler: 'default',
+    iso_image: 'None',
+  };
+  expect(await curl('POST', '/resources/vm/deploy', legacy)).toMatchObject({
+    code: 200,
+    body: { message: 'Successfully deployed VM', errors: [] },
+  });
   const random: string[] = [];
-  for (const name of ['pool-one', 'pool-two']) {
+  for (const name of ['pool-one', 'pool-two', ci]) {
     const vm = vmOf(cluster, name);
     vms.push(vm);
     expect((await vm.get())?.status?.podName).toMatch(/^svc3-pool-/);

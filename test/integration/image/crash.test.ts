@@ -55,8 +55,8 @@ async function push(repository: string, content: Buffer, tag: string): Promise<s
   return digest;
 }
 
-/** Every operator that dies starts with lists, and a worker is a process. */
-const patience = { timeout: 180_000 };
+/** Every operator that dies starts with lists, and a worker is a process; there are up to nine of them. */
+const patience = { timeout: 300_000 };
 
 const isReady = async (namespace: string, name: string): Promise<boolean> =>
   (await readyOf(cluster.client, namespace, name)) === 'Ready';
@@ -66,6 +66,7 @@ const hasNoPods = async (namespace: string): Promise<boolean> =>
 const scenarios: CrashScenario[] = [
   {
     title: 'copies a disk',
+    leastWrites: 2,
     async prepare(namespace) {
       const operator = start();
       await cluster.client.create(images, anImage(namespace, 'source', { blank: { size: '1Gi' } }));
@@ -77,6 +78,7 @@ const scenarios: CrashScenario[] = [
   },
   {
     title: 'pulls a disk',
+    leastWrites: 6,
     async prepare(namespace) {
       await push(`crash/${namespace}`, await aQcow2(), '1');
       const reference = `${cluster.registry.address}/crash/${namespace}:1`;
@@ -86,6 +88,7 @@ const scenarios: CrashScenario[] = [
   },
   {
     title: 'takes an upload over',
+    leastWrites: 6,
     async prepare(namespace) {
       const digest = await push(`svc3/${namespace}/disk`, await aQcow2(), `upload-${randomUUID()}`);
       const image = anImage(namespace, 'disk', { upload: {} });
@@ -96,6 +99,7 @@ const scenarios: CrashScenario[] = [
   },
   {
     title: 'deletes a disk',
+    leastWrites: 1,
     async prepare(namespace) {
       const operator = start();
       await cluster.client.create(images, anImage(namespace, 'disk', { blank: { size: '1Gi' } }));

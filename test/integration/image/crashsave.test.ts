@@ -30,6 +30,7 @@ afterAll(async () => {
 });
 
 const operatorOf = (vm: SavedVm) => ({
+  namespace: vm.namespace,
   settings: { ...cluster.settings, runnerPort: vm.runner.port },
   parts: { openRunner: openRunnerOf(vm) },
 });
@@ -78,7 +79,7 @@ describe('an operator that dies at its writes, done or not,', () => {
     const body = { spec: { commit: { vm: 'vm', request: 'one' } } };
     await client.patch(images, { name: 'base', namespace }, { type: 'merge', body });
     const isDone = async () => (await client.get(images, 'base', namespace)).status?.commitRequest === 'one';
-    await crashAtEachWrite(cluster, { isDone, faults, settings, parts });
+    await crashAtEachWrite(cluster, { namespace, isDone, faults, settings, parts });
     const status = await becomesReady(client, namespace, 'base');
     await expectDone(vm, 'base');
     expect(status.digest).not.toBe(digest);

@@ -1,3 +1,7 @@
+/**
+ * The gateway over the real kube-apiserver, with a stand-in for the operator and one for the store. It cannot show when the work behind an answer
+ * is done, nor the values that real VMs and disks have; test/life/gateway.test.ts does.
+ */
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { images, isos, nodes, vmConfigs, vms } from '../../../src/api/resources.ts';

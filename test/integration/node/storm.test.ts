@@ -1,4 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { randomInt } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Pod } from '../../../src/api/core.ts';
 import { vms } from '../../../src/api/resources.ts';
@@ -6,7 +6,8 @@ import type { Vm } from '../../../src/api/vm.ts';
 import { isSvc3Error } from '../../../src/errors.ts';
 import { createLineSplitter } from '../../../src/kube/lines.ts';
 import type { KubeClient } from '../../../src/kube/types.ts';
-import { withFaults } from '../../support/faultclient.ts';
+import { createRandom, type Random } from '../../chaos/random.ts';
+import { withFaults, type Fault } from '../../support/faultclient.ts';
 import { startVmOperator } from '../../support/operator.ts';
 import { type VmNamespace, type VmWorld, vmWorld } from '../vm/harness.ts';
 
@@ -14,7 +15,12 @@ import { type VmNamespace, type VmWorld, vmWorld } from '../vm/harness.ts';
 const size = /^(\d+)x(\d+)$/.exec(process.env['SVC3_STORM'] ?? '20x100') ?? [];
 const nodeCount = Number(size[1]);
 const vmCount = Number(size[2]);
+/** Operators die at other writes in every run; with the seed in the title of a run at the same ones. */
+const seed = process.env['SVC3_STORM_SEED'] ?? String(randomInt(2 ** 31));
+/** Of the operators on each of two sides; half of all is the least that a run has to see. */
+const deaths = 8;
 const timeout = 60_000 + vmCount * 1_000;
+const eventually = { timeout: timeout - 20_000, interval: 250 };
 const resource = 'svc3.dev/gpu-passthrough';
 
 let world: VmWorld;
@@ -110,24 +116,56 @@ function witness(client: KubeClient): Witness {
   };
 }
 
-/** An operator that dies every few hundred milliseconds without finishing anything, and is started again. */
-async function dyingOperator(client: KubeClient, deaths: number, seed: number): Promise<void> {
-  let random = seed;
+/** Runs an operator until it dies at its write number `at`, or until there is nothing left to do. */
+async function runUntilWrite(
+  client: KubeClient,
+  { at, fault }: { at: number; fault: Fault },
+  isDone: () => Promise<boolean>,
+): Promise<'crashed' | 'done'> {
+  let seen = 0;
+  let hasCrashed = false;
+  const faulty = withFaults(client, ({ plural }) => {
+    if (plural === 'events') return 'none';
+    seen += 1;
+    if (seen !== at) return 'none';
+    hasCrashed = true;
+    queueMicrotask(() => faulty.crash());
+    return fault;
+  });
+  const operator = await startVmOperator(faulty.client, { gpuPassthroughEnabled: true });
+  await expect.poll(async () => hasCrashed || (await isDone()), eventually).toBe(true);
+  await operator.stop();
+  return hasCrashed ? 'crashed' : 'done';
+}
+
+/**
+ * Operators that die one after the other in the midst of their work, at most so many as there is work for.
+ *
+ * @returns the number of the write at which each died; there was one before it
+ */
+async function dyingOperator(
+  client: KubeClient,
+  random: Random,
+  isDone: () => Promise<boolean>,
+): Promise<number[]> {
+  const died: number[] = [];
   for (let i = 0; i < deaths; i++) {
-    random = (random * 1_103_515_245 + 12_345) % 2_147_483_648;
-    const faulty = withFaults(client, () => 'none');
-    const operator = await startVmOperator(faulty.client, { gpuPassthroughEnabled: true });
-    await delay(100 + (random % 400));
-    faulty.crash();
-    await operator.stop();
+    // All of them together get about as far as the VMs have a write each, so that there is work for the last one too.
+    const at = random.between(2, 2 + Math.floor(vmCount / 10));
+    const fault = random.pick(['lostAnswer', 'lostRequest'] as const);
+    if ((await runUntilWrite(client, { at, fault }, isDone)) === 'done') break;
+    died.push(at);
   }
+  return died;
 }
 
 const condition = (vm: Vm, type: string) => vm.status?.conditions?.find((one) => one.type === type);
+const isRefused = (vm: Vm): boolean =>
+  condition(vm, 'Scheduled')?.message.includes(`0/${nodeCount} nodes are available`) === true;
 
 describe('at most one GPU VM per x86 node (spec: Limits)', () => {
   test(
-    `holds for ${vmCount} VMs on ${nodeCount} nodes thrown by two operators that crash all the time`,
+    `SVC3_STORM_SEED=${seed}: holds for ${vmCount} VMs on ${nodeCount} nodes thrown by two operators that crash all the time`,
     async () => {
       const { client } = world;
       const seen = witness(client);
@@ -138,23 +176,27 @@ describe('at most one GPU VM per x86 node (spec: Limits)', () => {
           await Promise.all(batch.map((name) => space.deploy(name, { gpuPassthrough: 'Enabled' })));
         }
       })();
-      await Promise.all([deploying, dyingOperator(client, 8, 1), dyingOperator(client, 8, 2)]);
+      const all = async () => (await client.list(vms, { namespace: space.name })).items;
+      const isDone = async () => {
+        const known = (await all()).filter(
+          (vm) => condition(vm, 'Ready')?.status === 'True' || isRefused(vm),
+        );
+        return known.length === vmCount;
+      };
+      const dying = (name: string) => dyingOperator(client, createRandom(`${seed}/${name}`), isDone);
+      const [, ...died] = await Promise.all([deploying, dying('one'), dying('two')]);
+      expect(died.flat().length, `died at writes ${JSON.stringify(died)}`).toBeGreaterThanOrEqual(deaths);
       const two = await Promise.all([
         startVmOperator(client, { gpuPassthroughEnabled: true }),
         startVmOperator(client, { gpuPassthroughEnabled: true }),
       ]);
-      const all = async () => (await client.list(vms, { namespace: space.name })).items;
       /** As they were read last. */
       let ready: Vm[] = [];
       const countReady = async () => {
         ready = (await all()).filter((vm) => condition(vm, 'Ready')?.status === 'True');
         return ready.length;
       };
-      const refused = async () =>
-        (await all()).filter((vm) =>
-          condition(vm, 'Scheduled')?.message.includes(`0/${nodeCount} nodes are available`),
-        );
-      const eventually = { timeout: timeout - 20_000, interval: 250 };
+      const refused = async () => (await all()).filter(isRefused);
       await expect.poll(countReady, eventually).toBe(nodeCount);
       expect(new Set(ready.map(({ status }) => status?.node)).size).toBe(nodeCount);
       await expect.poll(async () => (await refused()).length, eventually).toBe(vmCount - nodeCount);

@@ -30,8 +30,8 @@ describe('at most one GPU VM per x86 node (spec: Limits), all reachable states',
     ],
     ['and a user deletes a VM', { ...duel, deletions: 1 }, [meant], 5_000],
     ['and somebody deletes a running pod by force', { ...duel, forcedDeletions: 1 }, [meant, started], 5_000],
-    ['and a kubelet loses its record', { ...duel, lostRecords: 1 }, [meant], 900],
-    ['two nodes and two VMs', { ...duel, nodes: 2, crashes: 1 }, [meant], 5_000],
+    ['and a kubelet loses its record', { ...duel, podsPerVm: 2, lostRecords: 1 }, [meant], 3_000],
+    ['two nodes and two VMs', { ...duel, podsPerVm: 2, nodes: 2, crashes: 1 }, [meant], 20_000],
   ];
   test.each(rows)(
     '%s: the groups are open for one VM, and no node stays idle',
@@ -41,6 +41,20 @@ describe('at most one GPU VM per x86 node (spec: Limits), all reachable states',
       expect(finding.isComplete).toBe(true);
       expect(finding.starved).toBe(0);
       expect(finding.states).toBeGreaterThan(states);
+    },
+    timeout,
+  );
+
+  /** Each in the world of a row above. */
+  const flaws: [string, NonNullable<World['flaw']>, World][] = [
+    ['keeps what it has assumed', 'keepsAssumptions', { ...duel, deletions: 1 }],
+    ['never hears that a pod has ended', 'missesEnds', { ...duel, forcedDeletions: 1 }],
+    ['replaces no pod', 'neverReplaces', { ...duel, podsPerVm: 2, nodes: 2, crashes: 1 }],
+  ];
+  test.each(flaws)(
+    'operators of which each %s leave a node idle, and that is found',
+    (_sentence, flaw, world) => {
+      expect(check({ ...world, flaw }).starved).toBeGreaterThan(0);
     },
     timeout,
   );

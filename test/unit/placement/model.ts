@@ -43,6 +43,8 @@ export interface World {
   readonly lostRecords: number;
   /** Pods made for one VM. */
   readonly podsPerVm: number;
+  /** What operators do wrong, where a test wants to see that the checker counts who starves of it. */
+  readonly flaw?: 'keepsAssumptions' | 'missesEnds' | 'neverReplaces';
 }
 
 interface ModelPod {
@@ -135,7 +137,7 @@ export function steps(world: World, state: State): Step[] {
   for (let o = 0; o < world.operators; o++) {
     for (let v = 0; v < world.vms; v++) {
       add(`operator ${o} reconciles vm ${v}`, reconcile(world, state, o, v));
-      add(`operator ${o} sees vm ${v}`, observe(state, o, v));
+      add(`operator ${o} sees vm ${v}`, observe(world, state, o, v));
     }
     if (state.left.crashes > 0) add(`operator ${o} crashes`, crash(state, o), true);
   }
@@ -193,7 +195,8 @@ function reconcile(world: World, state: State, o: number, v: number): State | un
     saveWaitMs: 0,
     now: 0,
   });
-  if (plan.kind === 'replace') return remove(state, v, seen.pod!.uid);
+  if (plan.kind === 'replace')
+    return world.flaw === 'neverReplaces' ? undefined : remove(state, v, seen.pod!.uid);
   if (plan.kind !== 'deploy') return undefined;
   const node = choose(world, operator, v);
   if (node === undefined) return undefined;
@@ -295,12 +298,13 @@ function remove(state: State, v: number, uid: number): State | undefined {
 }
 
 /** An event arrives; any number of older ones may have been lost in a relist. */
-function observe(state: State, o: number, v: number): State | undefined {
+function observe(world: World, state: State, o: number, v: number): State | undefined {
   const operator = state.operators[o]!;
   const now = state.truth[v]!;
   if (JSON.stringify(operator.cache[v]) === JSON.stringify(now)) return undefined;
+  if (world.flaw === 'missesEnds' && now.vm && now.pod === null) return undefined;
   // The pod that is seen counts from now on, and so does a VM that is gone.
-  const ends = now.pod !== null || !now.vm;
+  const ends = (now.pod !== null || !now.vm) && world.flaw !== 'keepsAssumptions';
   return withOperator(state, o, {
     cache: set(operator.cache, v, now),
     assumed: ends ? set(operator.assumed, v, -1) : operator.assumed,
@@ -423,7 +427,7 @@ export interface Finding {
   readonly isComplete: boolean;
   /** Shortest ways to a broken promise. */
   readonly broken: ReadonlyMap<Promised, readonly string[]>;
-  /** States in which nothing is left to do, with fewer VMs running than could. */
+  /** States in which nothing is left to do and a node is idle, though a VM that may have another pod has no GPU. */
   readonly starved: number;
 }
 
@@ -520,12 +524,15 @@ function brokenBy(state: State): Promised[] {
   return (Object.keys(promises) as Promised[]).filter((promised) => !promises[promised](state));
 }
 
-function isStarved(world: World, state: State): boolean {
-  const wanting = state.truth.filter(({ vm }, v) => vm && state.made[v]! < world.podsPerVm).length;
-  const here = state.truth.filter(({ vm }) => vm).length;
-  // A VM that has used up the pods of the bound cannot be counted on.
-  if (wanting < here) return false;
-  return state.running.flat().filter(({ hasGpu }) => hasGpu).length < Math.min(world.nodes, here);
+/** Of each VM by itself: one that has used up the pods of the bound cannot be counted on, the others can. */
+function isStarved(world: World, { truth, made, operators, running }: State): boolean {
+  const gpus = running.map((containers) => containers.find(({ hasGpu }) => hasGpu));
+  const isUsedUp = (v: number): boolean => truth[v]!.vm && made[v]! >= world.podsPerVm;
+  const isWaiting = truth.some(({ vm }, v) => vm && !isUsedUp(v) && !gpus.some((holder) => holder?.vm === v));
+  // Without the bound, a VM that has used up its pods would get the node that an operator keeps for it.
+  const isKept = (n: number): boolean =>
+    operators.some(({ assumed }) => assumed.some((node, v) => node === n && isUsedUp(v)));
+  return isWaiting && gpus.some((holder, n) => holder === undefined && !isKept(n));
 }
 
 function wayTo(visit: Visit): string[] {

@@ -5,6 +5,7 @@ const broken = (text: string, page = ''): string[] =>
   brokenCitations(
     text,
     (path) => path === 'docs/there.md',
+    (number) => number === '0017',
     () => page,
   );
 
@@ -12,6 +13,17 @@ describe('what comments cite', () => {
   test('a page that is there is fine, one that is not is told', () => {
     expect(broken('/** See docs/there.md. */')).toEqual([]);
     expect(broken('// See docs/gone.md.')).toEqual(['cites docs/gone.md, which is not there']);
+  });
+
+  test('a decision that is there is fine, one that is not is told', () => {
+    expect(broken('// As ADR 17 says.')).toEqual([]);
+    expect(broken('// As ADR 170 says.')).toEqual(['cites ADR 170, which is not there']);
+  });
+
+  test('the number of a rule alone says nothing of where it stands', () => {
+    expect(broken('/** (spec: rule 3) */')).toEqual([
+      'cites "rule 3" of docs/contract/specification.md, which names no part of it',
+    ]);
   });
 
   test('paths in code are no citations', () => {
