@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { messageOf } from '../errors.ts';
 import type { GuestAgent } from './agent.ts';
 
 type Agent = Pick<GuestAgent, 'execute'>;
@@ -8,6 +9,8 @@ interface Patience {
   readonly withinMs: number;
   /** Between two looks: each of them takes the guest's time. */
   readonly everyMs: number;
+  /** The guest has ended. */
+  readonly signal?: AbortSignal;
 }
 
 interface ExecStatus {
@@ -35,17 +38,30 @@ export async function startProgram(
 }
 
 /**
- * Waits for the end of a program that was started in the guest.
+ * Waits for the end of a program that was started in the guest. A look that fails says nothing of it: a guest whose file systems are frozen, or that is
+ * paused, tells nothing for a while.
  *
  * @throws Error where it has failed or not ended in time, in words that go on from its name
  */
-export async function waitForEnd(agent: Agent, pid: number, { withinMs, everyMs }: Patience): Promise<void> {
+export async function waitForEnd(
+  agent: Agent,
+  pid: number,
+  { withinMs, everyMs, signal: gone }: Patience,
+): Promise<void> {
   const until = performance.now() + withinMs;
+  let failure = '';
   while (performance.now() < until) {
-    const { exited, exitcode, signal } = await agent.execute<ExecStatus>('guest-exec-status', { pid });
-    if (exited && exitcode === 0) return;
-    if (exited) throw new Error(signal === undefined ? `exit code ${exitcode}` : `ended by signal ${signal}`);
+    if (gone?.aborted === true) throw new Error('the guest has ended');
+    const status = await agent
+      .execute<ExecStatus>('guest-exec-status', { pid })
+      .catch((error: unknown) => void (failure = `: ${messageOf(error)}`));
+    if (status?.exited === true) return checkEnd(status);
     await delay(everyMs);
   }
-  throw new Error(`not done after ${withinMs / 1000} s`);
+  throw new Error(`not done after ${withinMs / 1000} s${failure}`);
+}
+
+function checkEnd({ exitcode, signal }: ExecStatus): void {
+  if (exitcode === 0) return;
+  throw new Error(signal === undefined ? `exit code ${exitcode}` : `ended by signal ${signal}`);
 }

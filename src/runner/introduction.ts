@@ -28,6 +28,8 @@ const answersWithinMs = 30_000;
 export interface Guest {
   readonly agent: Agent;
   readonly qmp: Pick<Qmp, 'execute'>;
+  /** Resolves when QEMU has ended. */
+  readonly exited?: Promise<unknown>;
 }
 
 /** What a guest that goes on from a memory may still have in common with others: all, its random numbers, what its hook would have renewed. */
@@ -59,7 +61,7 @@ export async function wake(guest: Guest, spec: RunnerSpec, log: Log): Promise<Sh
     shared.push({ what: 'randomness' });
   }
   if (spec.standby !== undefined) return shared;
-  const failure = await tell(agent, spec, log);
+  const failure = await tell(agent, spec, { log, signal: endOf(guest) });
   return failure === undefined ? shared : [...shared, { what: 'hook', reason: failure.reason }];
 }
 
@@ -69,9 +71,15 @@ export async function wake(guest: Guest, spec: RunnerSpec, log: Log): Promise<Sh
  */
 export async function introduce(guest: Guest, spec: RunnerSpec, log: Log): Promise<HookFailure | undefined> {
   const agent = await answering(guest, log);
-  if (agent === undefined) return undefined;
+  if (agent === undefined) return { isStarted: false, reason: 'its agent does not answer' };
   await attempt('random bytes', () => stir(agent), log);
-  return tell(agent, spec, log);
+  return tell(agent, spec, { log, signal: endOf(guest) });
+}
+
+function endOf({ exited }: Guest): AbortSignal {
+  const ended = new AbortController();
+  void exited?.then(() => ended.abort());
+  return ended.signal;
 }
 
 /** The agent, which is given time for each command; undefined where the guest has none that answers. */
@@ -110,7 +118,7 @@ async function hasAgent(qmp: Pick<Qmp, 'execute'>): Promise<boolean> {
 async function tell(
   agent: Pick<Agent, 'execute'>,
   { vm, hostname, metadata, sshAuthorizedKeys }: RunnerSpec,
-  log: Log,
+  { log, signal }: { readonly log: Log; readonly signal: AbortSignal },
 ): Promise<HookFailure | undefined> {
   const name = (hostname ?? vm.name).slice(0, 63);
   const told = {
@@ -123,18 +131,22 @@ async function tell(
   };
   await attempt('time', () => setClock(agent), log);
   await attempt('host name', () => startProgram(agent, 'hostname', [name]), log);
-  const failure = await runHook(agent, JSON.stringify(told));
+  const failure = await runHook(agent, JSON.stringify(told), signal);
   if (failure?.isStarted === true) log.warn({ reason: failure.reason }, 'the hook of the guest failed');
   else if (failure !== undefined) log.info({ reason: failure.reason }, 'the guest has run no hook');
   return failure;
 }
 
-async function runHook(agent: Pick<Agent, 'execute'>, told: string): Promise<HookFailure | undefined> {
+async function runHook(
+  agent: Pick<Agent, 'execute'>,
+  told: string,
+  signal: AbortSignal,
+): Promise<HookFailure | undefined> {
   let isStarted = false;
   try {
     const pid = await startProgram(agent, wokenHook, [], told);
     isStarted = true;
-    await waitForEnd(agent, pid, hookPatience);
+    await waitForEnd(agent, pid, { ...hookPatience, signal });
     return undefined;
   } catch (error) {
     return { isStarted, reason: messageOf(error) };

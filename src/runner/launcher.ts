@@ -110,7 +110,7 @@ export class Launcher {
       const machine = await startFromMemory(input, folders.image, (command) => this.#startQemu(command));
       const running = await this.#goOn(machine, input, () => state.save(used));
       // One that waits in a pool is told whose it is when it is claimed.
-      status.update({ warmStart: wokenFromImage(await wake(machine, spec, log)) });
+      running.woken = wake(machine, spec, log).then(wokenFromImage);
       return running;
     } catch (error) {
       await this.#boots(error, async () => {

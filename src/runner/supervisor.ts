@@ -57,7 +57,7 @@ export class Supervisor {
   #running: Running | undefined;
   #retryTimer: NodeJS.Timeout | undefined;
   #isEnding = false;
-  #booting: Promise<void> = Promise.resolve();
+  #booting: Promise<Running | undefined> = Promise.resolve(undefined);
   #guestHeld: Promise<unknown> = Promise.resolve();
 
   constructor(options: SupervisorOptions) {
@@ -316,14 +316,16 @@ export class Supervisor {
     this.status.update({ introducing: undefined, warmStart: told ?? warmStart });
   }
 
-  #boot(): Promise<void> {
+  async #boot(): Promise<void> {
     this.#booting = this.#bootNow();
-    return this.#booting;
+    const running = await this.#booting;
+    if (running !== undefined) await this.#becomeRunning(running);
   }
 
-  async #bootNow(): Promise<void> {
+  /** The guest that has been started; undefined where none has. */
+  async #bootNow(): Promise<Running | undefined> {
     clearTimeout(this.#retryTimer);
-    if (this.#isEnding || this.#running !== undefined) return;
+    if (this.#isEnding || this.#running !== undefined) return undefined;
     try {
       this.phases.enter('disk');
       await this.#disk.prepare();
@@ -335,11 +337,28 @@ export class Supervisor {
       await this.#noteStart();
       // One that has only begun to boot has nothing to lose; whoever ends the pod waits for any other.
       if (this.#isEnding && running.goesOn !== true) await this.#takeDown(1000);
+      return running;
     } catch (error) {
       this.phases.end();
       if (this.#isEnding) this.#options.log.info({ err: error }, 'the guest is not started any more');
       else this.#fail(asFailure(error), false);
+      return undefined;
     }
+  }
+
+  /** Once the guest is one of its own. Whoever ends the pod meanwhile shuts it down as any other. */
+  async #becomeRunning(running: Running): Promise<void> {
+    const warmStart = await Promise.race([running.woken, running.machine.exited.then(() => undefined)]);
+    if (this.#running !== running) return;
+    this.status.update({
+      powerState: 'Running',
+      suspendKind: undefined,
+      reason: undefined,
+      message: undefined,
+      retrying: false,
+      restarts: this.#retries.crashes,
+      ...(warmStart === undefined ? {} : { warmStart }),
+    });
   }
 
   /** Before anybody gives this VM up as one that never ran. */
@@ -370,15 +389,7 @@ export class Supervisor {
 
   #adopt(running: Running): void {
     this.#running = running;
-    this.status.update({
-      powerState: 'Running',
-      suspendKind: undefined,
-      reason: undefined,
-      message: undefined,
-      retrying: false,
-      restarts: this.#retries.crashes,
-      guestStarted: true,
-    });
+    this.status.update({ guestStarted: true });
     void running.machine.exited.then(async (exit) => {
       if (this.#running !== running) return;
       this.#running = undefined;

@@ -8,7 +8,7 @@ import type { RunnerReadiness } from '../api/runner.ts';
 import { FullDisk } from './fulldisk.ts';
 import { guestCheck } from './guestcheck.ts';
 import { followGuest } from './readiness.ts';
-import type { StatusBoard } from './status.ts';
+import type { StatusBoard, WarmStart } from './status.ts';
 import { createGuestPorts, type GuestPorts } from './usernet.ts';
 
 /** A QEMU under watch. */
@@ -23,6 +23,8 @@ export interface Running {
   isBeingSaved?: boolean;
   /** The guest was not booted: it went on from a memory, and has what it has not written yet. */
   goesOn?: boolean;
+  /** It goes on from the memory of its image and is being made one of its own: until then it does not count as running. What is to be said of it. */
+  woken?: Promise<WarmStart>;
   /** What the guest did, as far as QEMU told before it was ended. */
   end?: 'guestShutdown';
   failure?: RunnerFailure;

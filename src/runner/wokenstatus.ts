@@ -19,6 +19,8 @@ export function wokenFromPool(
   before: WarmStart | undefined,
   { isStarted, reason }: HookFailure,
 ): WarmStart | undefined {
+  // That it has no agent was said when it went on.
+  if (before?.message.includes(sentence({ what: 'identity' })) === true) return undefined;
   if (before?.fromMemory === true)
     return {
       fromMemory: true,

@@ -73,7 +73,7 @@ const deploys: Record<string, (name: string, image: string) => Promise<string>> 
 };
 
 const images: Record<string, () => readonly [image: string, words: string]> = {
-  'a registry does not know': () => [`${open.address}/team/none:1`, 'does not exist'],
+  'a registry does not know': () => [`${open.address}/team/none:1`, 'was not found'],
   'a registry refuses': () => [`${closed.address}/team/secret:1`, 'may not be pulled'],
 };
 

@@ -204,7 +204,8 @@ describe('where nothing changes for a VMConfig', () => {
       .toEqual(['Ready=True Resolved: Image next is ready']);
     expect((await client.get(vmConfigs, 'web', namespace)).metadata.resourceVersion).toBe(resourceVersion);
     const written = operator.writes.filter(({ name }) => name === 'web');
-    expect(written).toEqual([{ verb: 'apply', plural: 'vmconfigs', subresource: 'status', name: 'web' }]);
+    const write = { verb: 'apply', plural: 'vmconfigs', subresource: 'status', name: 'web', namespace };
+    expect(written).toEqual([write]);
   });
 
   test('an operator that starts anew has nothing to write', async () => {

@@ -339,7 +339,7 @@ test('a GPU that a VM of another namespace has is taken, by a name that is not t
       containers: [{ name: 'vm', image: 'a', resources: { limits: resources, requests: resources } }],
     },
   });
-  await expect.poll(() => cell.innerText()).toBe('A VM of another namespace');
+  await expect.poll(() => cell.innerText()).toBe('A VM that is not shown here');
   await expectGoodLooks(page);
   // Who sees the VMs of all namespaces is told nothing that is not known.
   await page.getByLabel('Namespace').selectOption('');

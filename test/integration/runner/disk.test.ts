@@ -166,7 +166,7 @@ test('a CD can be taken out', async () => {
   const runner = await startRunner(pod);
   await runner.reaches({ powerState: 'Running', iso: true });
   expect(await runner.client.eject()).toMatchObject({ iso: false });
-  await expect(runner.client.eject()).rejects.toThrow('the VM has no CD');
+  expect(await runner.client.eject()).toMatchObject({ iso: false });
 });
 
 test('a VM without virtio drivers gets a SATA disk and an Intel network card', async () => {

@@ -133,6 +133,18 @@ test('a guest counts as running when its hook has ended, and what that has not d
   expect(warmStart?.message).toContain('No such file');
 });
 
+test('a guest whose hook is still at work when its pod is ended is shut down as any other', async () => {
+  const original = await startRunner(await aPod());
+  await original.reaches(up);
+  await original.guest(givingHook('sleep 100'));
+  await saved(original, 'image');
+  const copy = await startRunner(await aPodOf(await anImageOf(original, 'image'), { graceSeconds: 60 }));
+  expect(await copy.reaches({ guestStarted: true })).not.toMatchObject({ powerState: 'Running' });
+  copy.process.kill('SIGTERM');
+  expect(await copy.exitCode()).toBe(0);
+  expect(copy.log()).toMatch(/"by":"guest[^"]*","msg":"QEMU ended"/);
+});
+
 test('a state that QEMU does not take costs nothing but a boot, and so does an image that has no memory', async () => {
   const original = await startRunner(await aPod());
   await original.reaches(up);

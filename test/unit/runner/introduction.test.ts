@@ -108,7 +108,8 @@ test('a guest without an agent is told nothing, and that is known without waitin
   const guest = { ...aGuest(), qmp: portOf(false) };
   const outcome = Promise.all([introduce(guest, spec, log), wake(guest, spec, log)]);
   await vi.advanceTimersByTimeAsync(3_100);
-  expect(await outcome).toEqual([undefined, [{ what: 'identity' }]]);
+  const failure = { isStarted: false, reason: 'its agent does not answer' };
+  expect(await outcome).toEqual([failure, [{ what: 'identity' }]]);
   expect(guest.agent.isAnswering).not.toHaveBeenCalled();
   expect(guest.asked).toEqual([]);
 });
@@ -208,6 +209,22 @@ describe('the hook', () => {
     await vi.advanceTimersByTimeAsync(200);
     await outcome;
     expect(woken).toHaveBeenCalledExactlyOnceWith([]);
+  });
+
+  test('is waited for through looks that fail, as those at a guest whose file systems are frozen, until the guest has ended', async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const refused = ['guest-exec-status'];
+    const guest = { ...aGuest({ refused }), exited: new Promise((resolve) => setTimeout(resolve, 20_000)) };
+    const thawed = introduce(guest, spec, log);
+    await vi.advanceTimersByTimeAsync(10_000);
+    refused.length = 0;
+    await vi.advanceTimersByTimeAsync(200);
+    expect(await thawed).toBeUndefined();
+    refused.push('guest-exec-status');
+    const ended = introduce(guest, spec, log);
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(await ended).toEqual({ isStarted: true, reason: 'the guest has ended' });
   });
 
   test('is waited for two minutes at most', async () => {

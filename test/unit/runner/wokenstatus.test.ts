@@ -31,6 +31,11 @@ test.each([true, false])(
   },
 );
 
+test('that a claimed guest has no agent was said when it went on', () => {
+  const before = wokenFromImage([{ what: 'identity' }]);
+  expect(wokenFromPool(before, { isStarted: false, reason })).toBeUndefined();
+});
+
 test('a claimed guest that has booted is nobody else’s copy: only a hook that is there and fails is told of', () => {
   expect(wokenFromPool(undefined, { isStarted: false, reason })).toBeUndefined();
   expect(wokenFromPool(undefined, { isStarted: true, reason })).toEqual({

@@ -4,7 +4,7 @@ import { extendedResources } from '../../../api/meta.ts';
 import { isOwnedBy } from '../../../api/owner.ts';
 import { parseQuantity } from '../../../api/quantity.ts';
 import { EffectiveSettings, type Vm, type VmSpec } from '../../../api/vm.ts';
-import { anotherMedium, asConfig, type Changed, changedSettings } from './changes.ts';
+import { anotherMedium, asConfig, type Changed, changedInNextPod, changedSettings } from './changes.ts';
 import { type Effective, effectiveSettings } from './effective.ts';
 import { withLiveSettings } from './livesettings.ts';
 import { digestOf, isNamed, parseImage } from './imageref.ts';
@@ -76,9 +76,15 @@ export function settingsInForce(
   const hasAnother = another !== undefined && made?.isoName === another && hasMedium(pod, made);
   const pinned = hasAnother ? made.iso : undefined;
   const changed = changedSettings(vm, frozen, settings, pinned);
+  // What is allowed may be another by now than when the pod was made.
+  const known = made === undefined ? [] : [changedInNextPod(vm, frozen, settings, pinned), changed];
+  const taken = known.find((each) => each !== undefined && isDeepStrictEqual(made, each.effective));
+  if (taken !== undefined) {
+    const { effective, warnings } = taken;
+    return { ...inForce, effective, warnings, ...refusalOf(taken) };
+  }
   if (changed === undefined) return inForce;
-  const { effective, elsewhere, warnings } = changed;
-  if (isDeepStrictEqual(made, effective)) return { ...inForce, effective, warnings, ...refusalOf(changed) };
+  const { elsewhere } = changed;
   // Made for a guest that goes on from its memory, elsewhere.
   if (!isDeepStrictEqual(made, elsewhere)) return { ...inForce, ...waitingOf(changed) };
   const others = changedSettings(vm, elsewhere, settings, pinned);

@@ -27,8 +27,8 @@ export interface Changed {
 }
 
 /**
- * What a VM's spec says over the settings that were frozen: a field that it does not name stays, and so does one of which the
- * installation refuses what is asked for. Undefined where nothing differs. Pure.
+ * What a VM's spec says over the settings that were frozen, for the pod that it has: a field that it does not name stays, and so does one of
+ * which the installation refuses what is asked for. Undefined where nothing differs. Pure.
  *
  * @param pinnedIso - what another medium's name means; undefined where that is not known
  */
@@ -40,6 +40,29 @@ export function changedSettings(
 ): Changed | undefined {
   // As it was created, or only just placed.
   if (vm.metadata.generation === 1) return undefined;
+  return changesOf(withoutLeftOut(vm, frozen), frozen, settings, pinnedIso);
+}
+
+/**
+ * The same for a pod that is made anew: it has what the installation allows by now, also where nobody has changed the VM since it was placed
+ * without it. Pure.
+ */
+export function changedInNextPod(
+  vm: Vm,
+  frozen: EffectiveSettings,
+  settings: VmSettings,
+  pinnedIso?: string,
+): Changed | undefined {
+  if (vm.metadata.generation === 1 && !lacksPort(vm, frozen)) return undefined;
+  return changesOf(vm, frozen, settings, pinnedIso);
+}
+
+function changesOf(
+  vm: Pick<Vm, 'spec'>,
+  frozen: EffectiveSettings,
+  settings: VmSettings,
+  pinnedIso: string | undefined,
+): Changed | undefined {
   const { image, imageName, imageNamespace, architecture } = frozen;
   const another = anotherMedium(vm, frozen);
   const iso = another === undefined ? frozen.iso : (pinnedIso ?? another);
@@ -54,10 +77,9 @@ export function changedSettings(
       portsInForce: frozen.ports,
       services: nodePortDefaults(settings),
     });
-  const spec = withoutLeftOut(vm, frozen);
-  const asked = merge(spec, settings.gpuPassthroughEnabled || frozen.gpuPassthrough === 'Enabled');
+  const asked = merge(vm.spec, settings.gpuPassthroughEnabled || frozen.gpuPassthrough === 'Enabled');
   const refusal = asked.kind === 'refused' ? asked.message : undefined;
-  const merged = refusal === undefined ? asked : merge(withoutGpu(spec), true);
+  const merged = refusal === undefined ? asked : merge(withoutGpu(vm.spec), true);
   if (merged.kind === 'refused') return undefined;
   const { settings: requested, warnings } = merged;
   const fields = waitingFields.filter((field) => !isSame(requested, frozen, field));
@@ -81,17 +103,24 @@ export function isPlacementField(field: string): boolean {
 }
 
 /**
- * The spec without the mappings that an Ephemeral VM was placed without, since its installation did not allow them then: its pod gets no other
- * ports, and nobody has changed anything.
+ * A VM without the mappings that it was placed without where its disk is Ephemeral, since its installation did not allow them then: its pod gets
+ * no other ports, and nobody has changed anything.
  */
-function withoutLeftOut({ spec, status }: Vm, frozen: EffectiveSettings): VmSpec {
-  if (spec.ports === undefined || isPersistent(frozen)) return spec;
+function withoutLeftOut({ spec, status }: Vm, frozen: EffectiveSettings): Pick<Vm, 'spec'> {
+  if (spec.ports === undefined || isPersistent(frozen)) return { spec };
   const warnings = status?.warnings ?? [];
   const ports = spec.ports.filter(
     ({ nodePort }) =>
       nodePort === undefined || !warnings.some((each) => each.startsWith(notAllowed(nodePort))),
   );
-  return { ...spec, ports };
+  return { spec: { ...spec, ports } };
+}
+
+/** Whether the spec asks for a port of the node that is not among the settings in force. */
+function lacksPort({ spec: { ports = [] } }: Vm, { ports: inForce = [] }: EffectiveSettings): boolean {
+  return ports.some(
+    ({ nodePort }) => nodePort !== undefined && !inForce.some((has) => has.nodePort === nodePort),
+  );
 }
 
 /** GPU passthrough is all that an installation refuses of a VM that has been placed. */
@@ -100,7 +129,10 @@ function withoutGpu({ gpuPassthrough: _gpuPassthrough, ...spec }: VmSpec): VmSpe
 }
 
 /** The medium that the spec names where that is not the one in force. To take it out needs no start. */
-export function anotherMedium({ spec: { iso } }: Vm, { isoName }: EffectiveSettings): string | undefined {
+export function anotherMedium(
+  { spec: { iso } }: Pick<Vm, 'spec'>,
+  { isoName }: EffectiveSettings,
+): string | undefined {
   return iso === undefined || iso === '' || iso === isoName ? undefined : iso;
 }
 

@@ -1,7 +1,7 @@
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import { keepsSettings } from '../pod/hibernation.ts';
 import type { VmSettings } from '../settings.ts';
-import { anotherMedium, changedSettings } from './changes.ts';
+import { anotherMedium, changedInNextPod, changedSettings } from './changes.ts';
 import { withLiveSettings } from './livesettings.ts';
 import type { Resolved } from './resolve.ts';
 
@@ -24,7 +24,7 @@ export function nextSettings(
     const { fields: waiting = [] } = changedSettings(vm, elsewhere, settings) ?? {};
     return { kind: 'resolved', effective: elsewhere, warnings: warningsBefore, waiting };
   }
-  const changed = changedSettings(vm, placed, settings, pinnedIso);
+  const changed = changedInNextPod(vm, placed, settings, pinnedIso);
   const { effective = placed, warnings = warningsBefore, refusal } = changed ?? {};
   return { kind: 'resolved', effective, warnings, ...(refusal === undefined ? {} : { refusal }) };
 }

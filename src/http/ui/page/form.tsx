@@ -110,6 +110,8 @@ export function SchemaForm({
   readonly onCancel?: () => void;
 }) {
   const [values, setValues] = useState<Values>(initial);
+  /** What has been opened stays open when what was wrong in it has gone. */
+  const [isOpen, setOpen] = useState(false);
   const { problems, refusals, message, isBusy, submit, forget } = useSubmission(fields, values, send);
   const form = useRef<HTMLFormElement>(null);
   // Its description says what is wrong, to screen readers too.
@@ -135,7 +137,7 @@ export function SchemaForm({
         <FieldInput key={field.path} field={field} state={state} />
       ))}
       {more.length === 0 ? null : (
-        <details open={isRefusedBelow}>
+        <details open={isOpen || isRefusedBelow} onToggle={(event) => setOpen(event.currentTarget.open)}>
           <summary>More settings</summary>
           {more.map((field) => (
             <FieldInput key={field.path} field={field} state={state} />

@@ -113,7 +113,7 @@ function GpuHolders({
   const holders = [...vms.values()].filter((vm) => vm.node === node.name && vm.gpuPassthrough);
   if (node.allocatableGpu === 0 || holders.length === 0) {
     const isTaken = node.availableGpu < node.allocatableGpu;
-    return <>{isWhole && isTaken ? 'A VM of another namespace' : '–'}</>;
+    return <>{isWhole && isTaken ? 'A VM that is not shown here' : '–'}</>;
   }
   return (
     <>

@@ -74,6 +74,9 @@ export const leftOutOfChange: ReadonlySet<string> = new Set([
   'diskStorage',
   'diskSize',
   'disks',
+  // Replaced as a whole: what is not named in them would go.
+  'affinity',
+  'readiness',
 ]);
 
 /** What is said of a change that the server has taken: what of it waits, and what was asked for and is not so. */

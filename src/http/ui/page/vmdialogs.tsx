@@ -37,8 +37,8 @@ export function Change({ vm: { namespace, name }, onClose, onDone }: Asking) {
       onClose={onClose}
     >
       <p>
-        What is left empty stays as it is; a list that is given replaces the one that is there. Most of it
-        applies when the guest is started next.
+        What is left empty stays as it is; metadata and lists that are given replace those that are there.
+        Most of it applies when the guest is started next.
       </p>
     </FormDialog>
   );

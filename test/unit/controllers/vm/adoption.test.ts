@@ -217,6 +217,25 @@ describe.each(['Ephemeral', 'Persistent'] as const)('changes of a VM with an %s 
   });
 });
 
+test.each([1, 2])(
+  'a pod that was made with a port that its VM was placed without has it, generation %i',
+  (generation) => {
+    const ports = [{ nodePort: 20_080, guestPort: 80, protocol: 'TCP' as const }];
+    const before = made({});
+    const next = made({ ports });
+    const left = 'ports: nodePort 20080 is not in the allowed range 20000-20050; the mapping is left out';
+    const vm = {
+      ...next.vm,
+      metadata: { ...next.vm.metadata, generation },
+      status: { effective: before.effective, warnings: [left] },
+    };
+    expect(settingsOfPod(vm, next.pod, sources)).toMatchObject({ effective: { ports }, warnings: [] });
+    const inOld = settingsOfPod(vm, before.pod, sources);
+    expect(inOld).toMatchObject({ effective: before.effective, warnings: [left] });
+    expect(inOld).not.toHaveProperty('waiting');
+  },
+);
+
 test('a pod that was made elsewhere for a guest that goes on has the place, and the rest waits', () => {
   const before = { cpu: 1, memory: '1Gi', disk: { storage: 'Persistent' as const, size: '1Gi' } };
   const next = made({ ...before, nodeName: 'n2' });

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { VmSpec } from '../../../../src/api/vm.ts';
 import { changedSettings } from '../../../../src/controllers/vm/resolve/changes.ts';
+import { nextSettings } from '../../../../src/controllers/vm/resolve/nextsettings.ts';
 import { vmSettings } from '../../../support/operator.ts';
 import { aVm, effective } from './builders.ts';
 
@@ -111,6 +112,25 @@ describe('the settings of a placed VM', () => {
         'ports',
       ]);
     });
+
+    test.each([1, 2])(
+      'more by now: the next pod of a VM has what it was placed without, generation %i',
+      (generation) => {
+        const left = 'ports: nodePort 20080 is not in the allowed range 20000-20050; the mapping is left out';
+        const placed = withPorts([20_080], [left]);
+        const vm = { ...placed, metadata: { ...placed.metadata, generation } };
+        const ports = [mapping(20_080)];
+        expect(nextSettings(vm, effective, allowed(20_000, 20_099))).toMatchObject({
+          effective: { ports },
+          warnings: [],
+        });
+        expect(nextSettings(vm, effective, allowed(20_000, 20_050))).toEqual({
+          kind: 'resolved',
+          effective,
+          warnings: [left],
+        });
+      },
+    );
   });
 
   test('are elsewhere those in force, with what says where the pod may be', () => {
