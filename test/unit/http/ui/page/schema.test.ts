@@ -135,7 +135,7 @@ describe('a form without some fields', () => {
     expect(pathsOf(fields)).toEqual(expect.arrayContaining([...leftOutOfChange]));
     const offered = without(fields, leftOutOfChange);
     expect(pathsOf(offered)).toEqual(
-      expect.arrayContaining(['cpu', 'memory', 'disk', 'disk.whenDeleted', 'readiness', 'timeout']),
+      expect.arrayContaining(['cpu', 'memory', 'disk', 'disk.whenDeleted', 'timeout']),
     );
     expect(pathsOf(offered).filter((path) => leftOutOfChange.has(path))).toEqual([]);
     expect(pathsOf(offered).filter((path) => /size|storage/i.test(path))).toEqual([]);
