@@ -51,6 +51,8 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['test/unit/**/*.test.ts'],
+          expect: { poll: { timeout: 9_000 } },
+          setupFiles: ['test/support/unitwaits.ts'],
           testTimeout: 10_000,
           isolate: false,
         },
