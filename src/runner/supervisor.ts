@@ -5,7 +5,7 @@ import type { ClaimRequest, PowerRequest, ResizeReply, RunnerPort, RunnerSpec } 
 import { messageOf, Svc3Error } from '../errors.ts';
 import type { ControlAction } from '../runnerapi/token.ts';
 import { devices } from './args.ts';
-import { bringDown, endNow } from './bringdown.ts';
+import { bringDown, endNow, queryStatus } from './bringdown.ts';
 import { Disk } from './disk.ts';
 import { diagnoseExit, RunnerFailure } from './failure.ts';
 import { Hibernation, unlessAborted } from './hibernation.ts';
@@ -348,8 +348,12 @@ export class Supervisor {
 
   /** Once the guest is one of its own. Whoever ends the pod meanwhile shuts it down as any other. */
   async #becomeRunning(running: Running): Promise<void> {
-    const warmStart = await Promise.race([running.woken, running.machine.exited.then(() => undefined)]);
+    const { woken, machine } = running;
+    const warmStart = await Promise.race([woken, machine.exited.then(() => undefined)]);
+    // Meanwhile it may have met a full disk: it runs when there is room again.
+    const isPaused = woken !== undefined && (await queryStatus(machine.qmp)) === 'io-error';
     if (this.#running !== running) return;
+    if (isPaused) return this.status.update({ warmStart });
     this.status.update({
       powerState: 'Running',
       suspendKind: undefined,
