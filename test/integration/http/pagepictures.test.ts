@@ -128,7 +128,7 @@ test('show the VMs and one of them as they look now', async () => {
   await page.screenshot({ path: join(folder, 'page-vms.png') });
 
   await page.emulateMedia({ colorScheme: 'dark' });
-  await page.setViewportSize({ ...size, height: 570 });
+  await page.setViewportSize({ ...size, height: 556 });
   await page.getByRole('link', { name: 'shop-db', exact: true }).click();
   await page.getByText('The guest has booted.').waitFor();
   await page.getByRole('button', { name: 'Delete …' }).waitFor();
