@@ -29,7 +29,7 @@ const configLimitBytes = 1024 * 1024;
 export async function resolveImage(
   client: RegistryClient,
   reference: ImageReference,
-  options: { architecture?: string; signal?: AbortSignal } = {},
+  options: { architecture?: string | undefined; signal?: AbortSignal } = {},
 ): Promise<ResolvedImage> {
   const abortable = options.signal === undefined ? {} : { signal: options.signal };
   const top = await client.manifest(reference.repository, manifestName(reference), abortable);
@@ -53,7 +53,7 @@ async function memberOf(
   client: RegistryClient,
   reference: ImageReference,
   index: FetchedManifest,
-  options: { architecture?: string; signal?: AbortSignal },
+  options: { architecture?: string | undefined; signal?: AbortSignal },
 ): Promise<FetchedManifest> {
   const members = (index.manifest.manifests ?? []).filter((member) => member.platform?.os !== 'unknown');
   const wanted =

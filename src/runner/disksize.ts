@@ -1,8 +1,8 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { ResizeReply } from '../api/runner.ts';
 import { Svc3Error } from '../errors.ts';
 import type { GuestAgent } from './agent.ts';
 import { nodes } from './args.ts';
+import { endOf, startProgram } from './guestprogram.ts';
 import type { Qmp } from './qmp.ts';
 
 const mebibyte = 1024 * 1024;
@@ -55,11 +55,15 @@ case $type in
 esac
 `;
 
+/** What growing takes at most. */
+const patience = { withinMs: 30_000, everyMs: 250 } as const;
+
 /** Whether the guest's root file system has been grown; false with the reason otherwise. */
 export async function growFileSystem(agent: GuestAgent): Promise<{ grown: boolean; why: string }> {
   if (!(await agent.isAnswering())) return { grown: false, why: 'no guest agent answers' };
   try {
-    const code = await runInGuest(agent, growScript);
+    const pid = await startProgram(agent, '/bin/sh', ['-c', growScript]);
+    const { exitcode: code } = await endOf(agent, pid, patience);
     if (code === 0) return { grown: true, why: '' };
     return {
       grown: false,
@@ -71,20 +75,6 @@ export async function growFileSystem(agent: GuestAgent): Promise<{ grown: boolea
   } catch {
     return { grown: false, why: 'the guest agent does not run commands' };
   }
-}
-
-async function runInGuest(agent: GuestAgent, script: string): Promise<number> {
-  const { pid } = await agent.execute<{ pid: number }>('guest-exec', {
-    path: '/bin/sh',
-    arg: ['-c', script],
-    'capture-output': false,
-  });
-  for (let tries = 0; tries < 120; tries += 1) {
-    await delay(250);
-    const status = await agent.execute<{ exited: boolean; exitcode?: number }>('guest-exec-status', { pid });
-    if (status.exited) return status.exitcode ?? 1;
-  }
-  throw new Error('the guest is not done growing its file system');
 }
 
 /** What a person is to do where the guest could not. */

@@ -38,16 +38,27 @@ export async function startProgram(
 }
 
 /**
- * Waits for the end of a program that was started in the guest. A look that fails says nothing of it: a guest whose file systems are frozen, or that is
- * paused, tells nothing for a while.
+ * Waits for the end of a program that was started in the guest.
  *
  * @throws Error where it has failed or not ended in time, in words that go on from its name
  */
-export async function waitForEnd(
+export async function waitForEnd(agent: Agent, pid: number, patience: Patience): Promise<void> {
+  const { exitcode, signal } = await endOf(agent, pid, patience);
+  if (exitcode === 0) return;
+  throw new Error(signal === undefined ? `exit code ${exitcode}` : `ended by signal ${signal}`);
+}
+
+/**
+ * How a program that was started in the guest has ended. A look that fails says nothing of it: a guest whose file systems are frozen, or that is
+ * paused, tells nothing for a while.
+ *
+ * @throws Error where it has not ended in time
+ */
+export async function endOf(
   agent: Agent,
   pid: number,
   { withinMs, everyMs, signal: gone }: Patience,
-): Promise<void> {
+): Promise<Pick<ExecStatus, 'exitcode' | 'signal'>> {
   const until = performance.now() + withinMs;
   let failure = '';
   while (performance.now() < until) {
@@ -55,13 +66,8 @@ export async function waitForEnd(
     const status = await agent
       .execute<ExecStatus>('guest-exec-status', { pid })
       .catch((error: unknown) => void (failure = `: ${messageOf(error)}`));
-    if (status?.exited === true) return checkEnd(status);
+    if (status?.exited === true) return status;
     await delay(everyMs);
   }
   throw new Error(`not done after ${withinMs / 1000} s${failure}`);
-}
-
-function checkEnd({ exitcode, signal }: ExecStatus): void {
-  if (exitcode === 0) return;
-  throw new Error(signal === undefined ? `exit code ${exitcode}` : `ended by signal ${signal}`);
 }

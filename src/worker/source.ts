@@ -54,10 +54,7 @@ async function openRemote(
   wanted: 'amd64' | 'arm64' | undefined,
   { maxBytes, signal }: SourceOptions,
 ): Promise<OpenedSource> {
-  const image = await resolveImage(client, reference, {
-    signal,
-    ...(wanted === undefined ? {} : { architecture: wanted }),
-  });
+  const image = await resolveImage(client, reference, { signal, architecture: wanted });
   if (isPartList(image.manifest)) {
     const { layers } = image.manifest;
     const stream = readAllParts(client, reference.repository, layers, signal);

@@ -96,10 +96,7 @@ async function askAt(
   const client = createRegistryClient(endpoint);
   try {
     const reference = parseReference(text);
-    const image = await resolveImage(client, reference, {
-      signal,
-      ...(wanted === undefined ? {} : { architecture: wanted }),
-    });
+    const image = await resolveImage(client, reference, { signal, architecture: wanted });
     const architecture = Architecture.safeParse(image.architecture);
     const bytes = withSize ? await virtualSizeOf(client, reference.repository, image, signal) : undefined;
     return { digest: image.digest, architecture: architecture.data, bytes };
