@@ -13,7 +13,6 @@ let cluster: E2eCluster;
 
 beforeAll(async () => {
   cluster = await e2eCluster();
-  vi.stubEnv('KUBECONFIG', cluster.places.kubeconfig);
 });
 
 afterAll(async () => {

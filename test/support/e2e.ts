@@ -1,6 +1,8 @@
 /** The full cluster as e2e tests see it. */
 import { readFile, readdir, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
+import { K8s } from 'kubernetes-fluent-client';
+import { VM } from 'svc3/sdk/fluent';
 import { expect, inject, vi } from 'vitest';
 import { registryHost } from '../../src/localcluster/cluster/addresses.ts';
 import { type Kubectl, createKubectl } from '../../src/localcluster/cluster/kubectl.ts';
@@ -34,6 +36,8 @@ export interface E2eCluster {
 export async function e2eCluster(name: string = inject('e2eCluster')): Promise<E2eCluster> {
   const places = placesOf(name, process.env, homedir());
   const tools = await buildTools(fullClusterTools, { cacheDir: places.cache });
+  // Where kubernetes-fluent-client looks for it.
+  process.env['KUBECONFIG'] = places.kubeconfig;
   return {
     places,
     tools,
@@ -67,16 +71,7 @@ async function descends(pid: number, namespace: number): Promise<boolean> {
   return parent !== undefined && parent !== '0' && descends(Number(parent), namespace);
 }
 
-interface VmObject {
-  metadata: { name: string; uid: string };
-  status?: {
-    node?: string;
-    ip?: string;
-    podName?: string;
-    ports?: { ssh?: number };
-    conditions?: { type: string; status: string; reason: string; message: string }[];
-  };
-}
+type VmObject = VM & { readonly metadata: { readonly name: string; readonly uid: string } };
 
 const namespace = 'svc3-default';
 
@@ -107,19 +102,14 @@ export async function createVm(
 
 /** A VM that somebody has deployed. */
 export function vmOf(cluster: E2eCluster, name: string): TestVm {
-  const get = async (): Promise<VmObject | undefined> => {
-    const text = await cluster.kubectl(
-      'get',
-      'vms.svc3.dev',
-      '-n',
-      namespace,
-      name,
-      '--ignore-not-found',
-      '-o',
-      'json',
-    );
-    return text === '' ? undefined : (JSON.parse(text) as VmObject);
-  };
+  // As a program in the field reads it, and without a process for each look.
+  const get = async (): Promise<VmObject | undefined> =>
+    K8s(VM, { namespace })
+      .Get(name)
+      .catch((error: { status?: number }) => {
+        if (error.status === 404) return undefined;
+        throw error;
+      }) as Promise<VmObject | undefined>;
   return {
     name,
     get,

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
 const execute = promisify(execFile);
-const main = fileURLToPath(new URL('../../src/bin/svc3.ts', import.meta.url));
+const main = fileURLToPath(new URL('../../src/bin/svc3.mjs', import.meta.url));
 
 /** `svc3` in a process of its own, in a clean home: it never sees the settings of whoever runs the tests. */
 export async function svc3(

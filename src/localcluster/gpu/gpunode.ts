@@ -230,7 +230,7 @@ function machineArguments(options: GpuNodeOptions, machine: GpuMachine, disk: st
     ['-vga', 'none'],
     ['-kernel', machine.kernel],
     ['-initrd', machine.initrd],
-    ['-append', 'console=ttyS0 quiet panic=-1 mitigations=off intel_iommu=on'],
+    ['-append', 'console=ttyS0 quiet panic=-1 mitigations=off intel_iommu=on tsc=reliable'],
     ['-drive', `if=none,id=disk,file=${disk},format=raw,cache=unsafe`],
     ['-device', 'virtio-blk-pci,drive=disk'],
     ['-netdev', `tap,id=net,ifname=${tap},script=no,downscript=no`],
