@@ -6,7 +6,7 @@ import { homedir } from 'node:os';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { down, up } from '../../src/localcluster/cluster/cluster.ts';
 import { gpuNode } from '../../src/localcluster/gpu/gpunode.ts';
-import { placesOf } from '../../src/localcluster/cluster/state.ts';
+import { placesOf } from '../../src/localcluster/shared/state.ts';
 import { conditionOf, createVm, type E2eCluster, e2eCluster, type TestVm } from '../support/e2e.ts';
 
 /** Everything on that node is emulated, and what a VM runs there twice. */
@@ -17,7 +17,9 @@ vi.setConfig({ testTimeout: 3 * slowly.timeout + 100_000 });
 const running = process.env['SVC3_E2E_CLUSTER'] || undefined;
 const name = running ?? `gpu-${process.pid}`;
 const places = placesOf(name, process.env, homedir());
-const onGpu = { gpuPassthrough: 'Enabled' };
+// With a port to ask for, the kubelet's probe is held back until the guest answers. Without one it comes every two seconds once the guest's time
+// is up, and its handshake takes the emulated machine as long.
+const onGpu = { gpuPassthrough: 'Enabled', readiness: { tcp: { port: 22 } } };
 
 let cluster: E2eCluster;
 const deployed: TestVm[] = [];
