@@ -27,6 +27,7 @@ const long = [
   'test/integration/http/{console,fuzz,page*}.test.ts',
   'test/integration/image/{crash,faults,save}.test.ts',
   'test/integration/node/storm.test.ts',
+  'test/integration/tracing/collectors.test.ts',
   'test/integration/runner/!(boot|crash|disk|gpu|power).test.ts',
 ];
 

@@ -2,7 +2,15 @@
  * The only file that imports OpenTelemetry. It is loaded where tracing is on and nowhere else (`openTracer`): it stays out of
  * the processes' bundles, in one of its own.
  */
-import { ROOT_CONTEXT, SpanKind, SpanStatusCode, TraceFlags, type HrTime } from '@opentelemetry/api';
+import {
+  diag,
+  DiagLogLevel,
+  ROOT_CONTEXT,
+  SpanKind,
+  SpanStatusCode,
+  TraceFlags,
+  type HrTime,
+} from '@opentelemetry/api';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
 import { resourceFromAttributes, type Resource } from '@opentelemetry/resources';
 import {
@@ -28,6 +36,8 @@ export interface OtlpOptions {
   /** The collector has stopped taking spans, or takes them again; each once. */
   failed(error: Error): void;
   recovered(): void;
+  /** The collector has not taken some of the spans of an export; once, since the next export may be whole again, and so on. */
+  refused(error: Error): void;
 }
 
 type Result = Parameters<Parameters<SpanExporter['export']>[1]>[0];
@@ -94,26 +104,76 @@ export function createOtlpTracer(options: OtlpOptions): Tracer {
   };
 }
 
+/** Spans of an export that was answered with 200 and that were not taken all the same. */
+interface Refusal {
+  readonly rejectedSpans: number;
+  readonly reason: string;
+}
+
+/**
+ * What the answer to an export refuses. The exporter counts such an answer as a success; all it does is to warn, in OpenTelemetry's own log, just
+ * before it calls back.
+ *
+ * @returns what was refused since it was last asked
+ */
+function refusals(): () => Refusal | undefined {
+  let refusal: Refusal | undefined;
+  const ignore = () => undefined;
+  const warn = (_: string, detail?: unknown) => {
+    if (typeof detail === 'string') refusal = refusalIn(detail) ?? refusal;
+  };
+  const logger = { error: ignore, warn, info: ignore, debug: ignore, verbose: ignore };
+  diag.setLogger(logger, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true });
+  return () => {
+    const last = refusal;
+    refusal = undefined;
+    return last;
+  };
+}
+
+/** Of `partialSuccess`, in whose JSON an int64 is text; undefined where nothing was refused. */
+function refusalIn(json: string): Refusal | undefined {
+  try {
+    const { rejectedSpans, errorMessage } = JSON.parse(json) as Record<string, unknown>;
+    const count = Number(rejectedSpans);
+    if (!(count >= 1)) return undefined;
+    const reason = typeof errorMessage === 'string' ? errorMessage : 'no reason is given';
+    return { rejectedSpans: Math.trunc(count), reason };
+  } catch {
+    return undefined;
+  }
+}
+
 /** Counts what becomes of spans; each export ends within its time. */
 function counting(
   exporter: SpanExporter,
-  { exported, dropped, failed, recovered }: OtlpOptions,
+  { exported, dropped, failed, recovered, refused }: OtlpOptions,
 ): SpanExporter & { waiting(): number; add(): void; giveUp(): void } {
+  const takeRefusal = refusals();
   let waiting = 0;
+  let isGivenUp = false;
   let isFailing = false;
+  let hasRefused = false;
 
-  function count({ code, error }: Result, spans: number): void {
+  function count({ code, error }: Result, spans: number, refusal: Refusal | undefined): void {
+    // These have been counted as dropped.
+    if (isGivenUp) return;
     waiting -= spans;
     const outcome: number = code;
-    if (outcome === success) {
-      exported(spans);
-      if (isFailing) recovered();
-      isFailing = false;
+    if (outcome !== success) {
+      dropped('collector', spans);
+      if (!isFailing) failed(error ?? new Error('the collector did not take the spans'));
+      isFailing = true;
       return;
     }
-    dropped('collector', spans);
-    if (!isFailing) failed(error ?? new Error('the collector did not take the spans'));
-    isFailing = true;
+    const rejected = Math.min(refusal?.rejectedSpans ?? 0, spans);
+    exported(spans - rejected);
+    if (isFailing) recovered();
+    isFailing = false;
+    if (refusal === undefined) return;
+    dropped('collector', rejected);
+    if (!hasRefused) refused(new Error(`${rejected} of ${spans} spans were refused: ${refusal.reason}`));
+    hasRefused = true;
   }
 
   return {
@@ -121,21 +181,21 @@ function counting(
     add: () => void (waiting += 1),
     giveUp() {
       if (waiting > 0) dropped('collector', waiting);
-      waiting = 0;
+      isGivenUp = true;
     },
     export(spans, done) {
       let isEnded = false;
-      const end = (result: Result) => {
+      const end = (result: Result, refusal?: Refusal) => {
         clearTimeout(timer);
         if (isEnded) return;
         isEnded = true;
-        count(result, spans.length);
+        count(result, spans.length, refusal);
         done(result);
       };
       const late = new Error(`the collector did not answer within ${exportMs / 1000} s`);
       const timer = setTimeout(() => end({ code: success + 1, error: late }), exportMs);
       timer.unref();
-      exporter.export(spans, end);
+      exporter.export(spans, (result) => end(result, takeRefusal()));
     },
     shutdown: () => exporter.shutdown(),
   };

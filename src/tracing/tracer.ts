@@ -41,6 +41,11 @@ export async function openTracer(
     dropped: (reason, spans) => dropped.inc({ reason }, spans),
     failed: (err) => log.warn({ err }, 'the collector takes no traces; spans are dropped until it does'),
     recovered: () => log.info({}, 'the collector takes traces again'),
+    refused: (err) =>
+      log.warn(
+        { err },
+        'the collector refuses some spans, which are lost; this is said once, a metric counts them',
+      ),
   });
 }
 

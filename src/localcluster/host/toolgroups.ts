@@ -88,6 +88,11 @@ export const toolGroups = {
     module: 'oidc',
     binaries: { 'oidc-issuer': 'svc3.dev/controlplane/oidc' },
   },
+  collector: {
+    name: 'collector',
+    module: 'collector',
+    binaries: { otelcol: 'svc3.dev/controlplane/collector' },
+  },
   registry: {
     name: 'registry',
     module: 'registry',

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -10,19 +10,25 @@ let server: Server;
 let port: number;
 /** What the collector answers; undefined: nothing. */
 let status: number | undefined;
+let answer: object;
+/** Requests that have no answer yet. */
+let unanswered: ServerResponse[];
 let received: { path: string; body: string }[];
 let lines: string[];
 let registry: Registry;
 
 beforeEach(async () => {
   status = 200;
+  answer = {};
+  unanswered = [];
   received = [];
   lines = [];
   registry = new Registry();
   server = createServer((request, response) => {
     void textOf(request).then((body) => {
       received.push({ path: request.url ?? '', body });
-      if (status !== undefined) response.writeHead(status, { 'content-type': 'application/json' }).end('{}');
+      if (status === undefined) return unanswered.push(response);
+      return response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
     });
   });
   server.listen(0, '127.0.0.1');
@@ -136,6 +142,30 @@ describe('the tracer', () => {
     expect(lines.at(-1)).toBe('the collector takes traces again');
   });
 
+  test('counts as dropped what a collector refuses of spans that it answers 200 to, and says so once', async () => {
+    // int64 is text in JSON; the exporters of some collectors write numbers.
+    answer = { partialSuccess: { rejectedSpans: '1', errorMessage: 'too old' } };
+    const tracer = await opened();
+    const takes = async (rejected: number, taken: number) => {
+      tracer.record(aSpan());
+      tracer.record(aSpan({ spanId: '2222222222222222' }));
+      const expected = [{ labels: { reason: 'collector' }, value: rejected }];
+      await expect.poll(dropped).toEqual(expected);
+      await expect
+        .poll(() => counted('svc3_trace_spans_exported_total'))
+        .toEqual([{ labels: {}, value: taken }]);
+    };
+    await takes(1, 1);
+    answer = { partialSuccess: { rejectedSpans: 3 } };
+    await takes(3, 1);
+    // A word about spans that it took.
+    answer = { partialSuccess: { rejectedSpans: '0', errorMessage: 'use another version' } };
+    await takes(3, 3);
+    const once = 'the collector refuses some spans, which are lost; this is said once, a metric counts them';
+    expect(lines).toEqual(['traces go to the collector', once]);
+    await tracer.close();
+  });
+
   test('holds no more than its queue while the collector is silent, and ends all the same', async () => {
     status = undefined;
     const tracer = await opened();
@@ -146,6 +176,22 @@ describe('the tracer', () => {
     tracer.record(aSpan());
     expect(await dropped()).toContainEqual({ labels: { reason: 'queue' }, value: 3_001 - 2_048 });
   }, 30_000);
+
+  test('has counted what it gave up at its end: an answer after that changes nothing', async () => {
+    status = undefined;
+    const tracer = await opened();
+    tracer.record(aSpan());
+    await tracer.close();
+    const given = [{ labels: { reason: 'collector' }, value: 1 }];
+    expect(await dropped()).toEqual(given);
+    expect(unanswered).toHaveLength(1);
+    for (const response of unanswered) response.writeHead(400).end();
+    // The answer is there before this one.
+    status = 200;
+    await fetch(`http://127.0.0.1:${port}`, { method: 'POST' });
+    expect(await dropped()).toEqual(given);
+    expect(lines).toEqual(['traces go to the collector']);
+  });
 
   test('takes the share of traces that it is told, the same ones in every process', async () => {
     const [none, all, one, other] = await Promise.all(
