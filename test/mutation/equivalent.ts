@@ -1,8 +1,10 @@
 /** Mutants that change nothing that anybody can see: no test can notice them, so they do not count. */
 export interface Equivalent {
   readonly file: string;
-  /** Every mutant from this text to the end of the function that it begins. */
+  /** Mutants from this text to the end of the function that it begins. */
   readonly within?: string;
+  /** Mutants that lie in this text. */
+  readonly inside?: string;
   /** Mutants as the list of survivors shows them: `what stands there  →  what stands there instead`. */
   readonly changes?: readonly string[];
   readonly why: string;
@@ -16,7 +18,7 @@ export const equivalents: readonly Equivalent[] = [
   },
   {
     file: 'src/placement/amount.ts',
-    changes: ['10_000  →  120000'],
+    changes: ['10_000  →  120000', '10_000  →  1'],
     why: 'how many texts are remembered is memory against time',
   },
   {
@@ -54,8 +56,10 @@ export const equivalents: readonly Equivalent[] = [
       'this.#nodes.delete(state.name);  →  ;',
       'if (users?.size === 0) this.#portUsers.delete(key);  →  {}',
       'this.#portUsers.delete(key);  →  ;',
+      'if (known?.size === 0) this.#neighbours.delete(namespace);  →  {}',
+      'this.#neighbours.delete(namespace);  →  ;',
     ],
-    why: 'nodes that are gone and ports that nobody has are forgotten for the sake of memory',
+    why: 'nodes that are gone, ports that nobody has and namespaces without pods are forgotten for the sake of memory',
   },
   {
     file: 'src/placement/inventory.ts',
@@ -92,8 +96,38 @@ export const equivalents: readonly Equivalent[] = [
   },
   {
     file: 'src/placement/resources.ts',
-    changes: ['8  →  9', '9  →  10'],
-    why: 'the last index of a vector is any that nothing else has',
+    changes: ['9  →  10'],
+    why: 'an index more has nothing in it and nobody asks for it',
+  },
+  {
+    file: 'src/placement/place.ts',
+    inside: 'return 2 * rankOf',
+    changes: ['2  →  3'],
+    why: 'any factor above 1 keeps the memory the last to decide',
+  },
+  {
+    file: 'src/placement/inventory.ts',
+    inside: 'score: 0,',
+    why: 'written before anybody reads it, when the node is put into its class',
+  },
+  {
+    file: 'src/placement/inventory.ts',
+    changes: ['free: emptyVector(),  →  nothing', 'capacity: emptyVector(),  →  nothing'],
+    why: 'both are written anew before anybody reads them',
+  },
+  {
+    file: 'src/placement/nodefacts.ts',
+    changes: [
+      '1_000  →  12000',
+      '1_000  →  1',
+      'if (before !== undefined) return before;  →  {}',
+      'if (known.size >= mostKnown) known.clear();  →  {}',
+      'if (known.size >= mostKnown) known.clear();  →  { known.clear(); }',
+      'known.size >= mostKnown  →  known.size > mostKnown',
+      'known.clear();  →  ;',
+      'known.set(annotation, reported);  →  ;',
+    ],
+    why: 'the same annotation says the same, remembered or not',
   },
   {
     file: 'src/placement/explain.ts',
@@ -172,6 +206,22 @@ export const equivalents: readonly Equivalent[] = [
     why: 'how many addresses are remembered is memory against time',
   },
   {
+    file: 'src/registry/client.ts',
+    inside: 'offset: 0,',
+    changes: ['0  →  1'],
+    why: 'an upload that is cancelled at once sends nothing from anywhere',
+  },
+  {
+    file: 'src/registry/layer.ts',
+    changes: ['1024  →  1', '1024  →  12288'],
+    why: 'how much is given to the compressor at once is time',
+  },
+  {
+    file: 'src/controllers/vm/runner/controlkeys.ts',
+    changes: ['...key,  →  nothing'],
+    why: 'name and namespace are set where the Secret is made sure of',
+  },
+  {
     file: 'src/worker/landing.ts',
     changes: ['source.destroy();  →  ;'],
     why: 'a loop over a stream that is left by an error ends the stream as well',
@@ -185,10 +235,19 @@ export const equivalents: readonly Equivalent[] = [
 
 /** Whether a mutant of a file is named, by the text of the file, where the mutant begins, and its line in the list of survivors. */
 export function isNamed(file: string, source: string, start: number, change: string): boolean {
-  return equivalents.some((each) => {
-    if (each.file !== file) return false;
-    if (each.changes?.includes(change) === true) return true;
-    const from = each.within === undefined ? -1 : source.indexOf(each.within);
-    return from !== -1 && from <= start && start < source.indexOf('\n}\n', from);
-  });
+  return equivalents.some(
+    (each) =>
+      each.file === file &&
+      each.changes?.includes(change) !== false &&
+      isBetween(start, source, each.within, '\n}\n') &&
+      isBetween(start, source, each.inside),
+  );
+}
+
+/** Whether a place lies between the beginning of a text and its end, or the end that comes after; everywhere without a text. */
+function isBetween(start: number, source: string, text: string | undefined, end?: string): boolean {
+  if (text === undefined) return true;
+  const from = source.indexOf(text);
+  const to = end === undefined ? from + text.length : source.indexOf(end, from);
+  return from !== -1 && from <= start && start < to;
 }

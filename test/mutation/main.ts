@@ -1,130 +1,62 @@
 /**
  * `npm run mutate [-- NAME…]`: changes the sources in small ways, one at a time, in copies of the checkout, and runs the unit
- * tests that reach the file. What no test notices is listed, but for what equivalent.ts names. SVC3_MUTANTS: how many per target
- * (default 60); SVC3_MUTATION_SEED: which (printed; the same seed takes the same ones).
+ * tests that reach the file. What no test notices is listed, but for what equivalent.ts names. The changes of known.ts are tried in
+ * every run, beside a sample of all others. SVC3_MUTANTS: how many per target (default 60); SVC3_MUTATION_SEED: which (printed; the
+ * same seed takes the same ones).
  */
-import { spawn } from 'node:child_process';
-import { cpSync, globSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { globSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isNamed } from './equivalent.ts';
-import { type Mutant, mutantsOf } from './mutants.ts';
+import { known } from './known.ts';
+import { mutantsOf } from './mutants.ts';
+import { importersIn, reachOf } from './reach.ts';
 import { sampleOf, seeded } from './sample.ts';
 import { type Target, targets } from './targets.ts';
-
-interface Change extends Mutant {
-  readonly file: string;
-}
-
-type Verdict = 'noticed' | 'survived' | 'no test reaches it';
+import { type Change, copyOfCheckout, durationsOf, roundsOf, type Verdict, verdictOf } from './trial.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-/** A mutant that makes tests run for ever, or so many times as long as they take without it, counts as noticed. */
-const patience = { factor: 5, leastMs: 20_000, mostMs: 300_000 } as const;
 const copies = 2;
+/** What is seen of each change while the run goes on. */
+const marks: Readonly<Record<Verdict, string>> = {
+  noticed: '.',
+  'out of time': 'T',
+  survived: 'S',
+  'no test reaches it': 'S',
+};
 
-/** A tree of its own for one mutant at a time; packages are shared. */
-function copyOfCheckout(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'svc3-mutation-'));
-  for (const name of [
-    'src',
-    'test',
-    'scripts',
-    'charts',
-    'crds',
-    'docs',
-    'containers',
-    'package.json',
-    'tsconfig.json',
-    'vitest.config.ts',
-  ])
-    cpSync(join(root, name), join(folder, name), { recursive: true });
-  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
-  return folder;
+function filesOf(target: Target): string[] {
+  return [...new Set(target.sources.flatMap((pattern) => globSync(pattern, { cwd: root })))].toSorted();
 }
 
 function changesOf(target: Target): Change[] {
-  const files = target.sources.flatMap((pattern) => globSync(pattern, { cwd: root })).toSorted();
-  return files.flatMap((file) => {
+  return filesOf(target).flatMap((file) => {
     const mutants = mutantsOf(readFileSync(join(root, file), 'utf8'));
     return mutants.map((mutant) => Object.assign(mutant, { file }));
   });
 }
 
-/** Exit code and output of the unit tests that import the file. */
-async function relatedTests(
-  folder: string,
-  file: string,
-  timeoutMs: number,
-): Promise<{ code: number; output: string }> {
-  const parameters = [
-    'related',
-    file,
-    '--run',
-    '--project',
-    'unit',
-    '--bail',
-    '1',
-    '--passWithNoTests',
-    '--reporter',
-    'dot',
-  ];
-  const child = spawn(join(root, 'node_modules/.bin/vitest'), parameters, {
-    cwd: folder,
-    env: { ...process.env, CI: '' },
-    stdio: ['ignore', 'pipe', 'pipe'],
-    detached: true,
-  });
-  let output = '';
-  for (const stream of [child.stdout, child.stderr])
-    stream.on('data', (text: Buffer) => (output += text.toString()));
-  const timer = setTimeout(() => process.kill(-(child.pid ?? 0), 'SIGKILL'), timeoutMs);
-  const code = await new Promise<number>((resolve) => {
-    child.once('close', (status) => resolve(status ?? 1));
-  });
-  clearTimeout(timer);
-  return { code, output };
-}
-
-/** How long the tests of a file may take with a mutant in it, by file. */
-const allowedMs = new Map<string, Promise<number>>();
-
-/** Without a mutant they have to be green: otherwise every mutant would seem to be noticed. */
-function allowedFor(folder: string, file: string): Promise<number> {
-  const measure = async (): Promise<number> => {
-    const startedMs = performance.now();
-    const { code, output } = await relatedTests(folder, file, patience.mostMs);
-    if (code !== 0) throw new Error(`the tests of ${file} fail without a mutant:\n${output}`);
-    const tookMs = performance.now() - startedMs;
-    return Math.min(patience.mostMs, Math.max(patience.leastMs, patience.factor * tookMs));
-  };
-  const known = allowedMs.get(file) ?? measure();
-  allowedMs.set(file, known);
-  return known;
-}
-
-async function verdictOf(folder: string, change: Change): Promise<Verdict> {
-  const timeoutMs = await allowedFor(folder, change.file);
-  const path = join(folder, change.file);
-  const original = readFileSync(path, 'utf8');
-  writeFileSync(path, original.slice(0, change.start) + change.text + original.slice(change.end));
-  try {
-    const { code, output } = await relatedTests(folder, change.file, timeoutMs);
-    if (output.includes('No test files found')) return 'no test reaches it';
-    return code === 0 ? 'survived' : 'noticed';
-  } finally {
-    writeFileSync(path, original);
-  }
+/** The changes of known.ts in the files of a target. */
+function knownOf(target: Target): Change[] {
+  const files = filesOf(target);
+  return known
+    .filter(({ file }) => files.includes(file))
+    .map(({ file, was, becomes }) => {
+      const source = readFileSync(join(root, file), 'utf8');
+      const start = source.indexOf(was);
+      if (start === -1) throw new Error(`known.ts: ${file} has no ${was}`);
+      const line = source.slice(0, start).split('\n').length;
+      return { file, start, end: start + was.length, text: becomes, line };
+    });
 }
 
 /** The change as a person reads it: what stands there and what instead. */
 function describe(change: Change, source: string): string {
   const brief = (text: string): string => text.replaceAll(/\s+/g, ' ').slice(0, 70);
-  return `${brief(source.slice(change.start, change.end))}  →  ${brief(change.text)}`;
+  return `${brief(source.slice(change.start, change.end))}  →  ${brief(change.text) || 'nothing'}`;
 }
 
-/** What a sample lost: its lines for the list, without those that are named as equivalent. */
+/** What was lost: its lines for the list, without those that are named as equivalent. */
 function unnamed(lost: readonly (readonly [Change, Verdict])[]): string[] {
   return lost.flatMap(([change, verdict]) => {
     const source = readFileSync(join(root, change.file), 'utf8');
@@ -134,19 +66,69 @@ function unnamed(lost: readonly (readonly [Change, Verdict])[]): string[] {
   });
 }
 
-async function tryAll(folders: readonly string[], changes: readonly Change[]): Promise<Map<Change, Verdict>> {
-  const verdicts = new Map<Change, Verdict>();
-  const waiting = [...changes];
-  await Promise.all(
-    folders.map(async (folder) => {
+/** Tries changes one after the other, in as many copies at a time as there are. */
+type Tried = (changes: readonly Change[]) => Promise<[Change, Verdict][]>;
+
+/** The tests of the files are run once without a change. */
+async function createTrial(folders: readonly string[], files: readonly string[]): Promise<Tried> {
+  const importers = importersIn(root);
+  const reaches = new Map(files.map((file) => [file, reachOf(file, importers)]));
+  const tests = new Set<string>();
+  for (const reach of reaches.values()) for (const test of reach.keys()) tests.add(test);
+  const durations = await durationsOf(folders[0] as string, [...tests]);
+  return async (changes) => {
+    const verdicts: [Change, Verdict][] = [];
+    const waiting = [...changes];
+    const work = async (folder: string): Promise<void> => {
       for (let change = waiting.shift(); change !== undefined; change = waiting.shift()) {
-        verdicts.set(change, await verdictOf(folder, change));
-        process.stderr.write(verdicts.get(change) === 'noticed' ? '.' : 'S');
+        const rounds = roundsOf(reaches.get(change.file) ?? new Map(), durations);
+        const verdict = await verdictOf(folder, change, { rounds, durations });
+        verdicts.push([change, verdict]);
+        process.stderr.write(marks[verdict]);
       }
-    }),
-  );
-  process.stderr.write('\n');
-  return verdicts;
+    };
+    await Promise.all(folders.map(work));
+    process.stderr.write('\n');
+    return verdicts;
+  };
+}
+
+/** Nobody noticed it. Tests that a change keeps from ending would not be green either. */
+function isLost([, verdict]: readonly [Change, Verdict]): boolean {
+  return verdict !== 'noticed' && verdict !== 'out of time';
+}
+
+/** What tests noticed of a target. */
+interface Score {
+  readonly isKept: boolean;
+  readonly line: string;
+  readonly survivors: readonly string[];
+}
+
+async function scoreOf(target: Target, tried: Tried, random: () => number, most: number): Promise<Score> {
+  const all = changesOf(target);
+  const byHand = knownOf(target);
+  const lostByHand = (await tried(byHand)).filter(isLost);
+  const verdicts = await tried(sampleOf(all, most, random));
+  const lost = verdicts.filter(isLost);
+  const late = verdicts.filter(([, verdict]) => verdict === 'out of time').length;
+  const survivors = unnamed(lost);
+  const named = lost.length - survivors.length;
+  const counted = verdicts.length - named;
+  const share = counted === 0 ? 1 : 1 - survivors.length / counted;
+  const cells = [
+    target.name.padEnd(12),
+    `${verdicts.length} of ${all.length}`.padStart(12),
+    `${(share * 100).toFixed(0).padStart(3)} % noticed (goal ${target.goal * 100} %)`,
+    `${late} out of time`,
+    `${named} named as equivalent`,
+    `${byHand.length - lostByHand.length} of ${byHand.length} by hand`,
+  ];
+  return {
+    isKept: share >= target.goal && lostByHand.length === 0,
+    line: cells.join('  '),
+    survivors: [...unnamed(lostByHand), ...survivors],
+  };
 }
 
 async function main(names: readonly string[]): Promise<number> {
@@ -158,28 +140,20 @@ async function main(names: readonly string[]): Promise<number> {
     return 2;
   }
   console.log(`seed ${seed}, ${most} mutants per target`);
-  const folders = Array.from({ length: copies }, copyOfCheckout);
+  const folders = Array.from({ length: copies }, () => copyOfCheckout(root));
   const end = (): void => folders.forEach((folder) => rmSync(folder, { recursive: true, force: true }));
-  process.once('SIGINT', () => process.exit(130));
+  for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(130));
   process.once('exit', end);
-  let kept = true;
-  const table: string[] = [];
-  for (const target of targets.filter(({ name }) => names.length === 0 || names.includes(name))) {
-    const all = changesOf(target);
-    const verdicts = await tryAll(folders, sampleOf(all, most, seeded(seed)));
-    const lost = [...verdicts].filter(([, verdict]) => verdict !== 'noticed');
-    const lines = unnamed(lost);
-    const named = lost.length - lines.length;
-    const counted = verdicts.size - named;
-    const score = counted === 0 ? 1 : 1 - lines.length / counted;
-    kept &&= score >= target.goal;
-    const line = `${target.name.padEnd(12)} ${String(verdicts.size).padStart(4)} of ${String(all.length).padStart(4)}  ${(score * 100).toFixed(0).padStart(3)} % noticed (goal ${target.goal * 100} %, ${named} named as equivalent)`;
-    table.push(line);
-    console.log(line);
-    for (const each of lines) console.log(`  ${each}`);
+  const asked = targets.filter(({ name }) => names.length === 0 || names.includes(name));
+  const tried = await createTrial(folders, asked.flatMap(filesOf));
+  const scores: Score[] = [];
+  for (const target of asked) {
+    const score = await scoreOf(target, tried, seeded(seed), most);
+    scores.push(score);
+    console.log([score.line, ...score.survivors.map((each) => `  ${each}`)].join('\n'));
   }
-  console.log(`\n${table.join('\n')}`);
-  return kept ? 0 : 1;
+  console.log(`\n${scores.map(({ line }) => line).join('\n')}`);
+  return scores.every(({ isKept }) => isKept) ? 0 : 1;
 }
 
 process.exitCode = await main(process.argv.slice(2));

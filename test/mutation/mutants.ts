@@ -51,6 +51,9 @@ const otherMethod = new Map(
   }),
 );
 
+/** Methods that are left out with their parameters. */
+const left = new Set(['filter', 'sort', 'toSorted', 'toReversed', 'toLowerCase', 'trim']);
+
 /** What these hold is decided elsewhere, or says nothing about behaviour. */
 const passedOver =
   /^(?:TS(?!AsExpression|NonNullExpression|SatisfiesExpression)|Import|ExportAllDeclaration|TemplateElement)/;
@@ -71,9 +74,13 @@ export function mutantsOf(source: string): Mutant[] {
       line: source.slice(0, node.start).split('\n').length,
     });
   };
+  /** Objects whose only member is left out by turning the condition. */
+  const optional = new Set<Node>();
   const visit = (node: Node): void => {
-    if (passedOver.test(node.type)) return;
+    if (passedOver.test(node.type) || isLogged(node, textOf)) return;
     for (const text of replacements(node, textOf)) replace(node, text);
+    if (isOptionalObject(node, textOf)) optional.add(node['alternate'] as Node);
+    if (!optional.has(node)) for (const { place, text } of rearranged(node, textOf)) replace(place, text);
     for (const [field, value] of Object.entries(node)) {
       if (field === 'key' && node['computed'] === false) continue;
       if (isOrder(node) && (field === 'consequent' || field === 'alternate')) continue;
@@ -82,6 +89,17 @@ export function mutantsOf(source: string): Mutant[] {
   };
   visit(parseAst(source, { lang: 'ts' }) as unknown as Node);
   return found.toSorted((a, b) => a.start - b.start || a.end - b.end);
+}
+
+/** What is told to a log decides nothing. */
+function isLogged(node: Node, textOf: (node: Node) => string): boolean {
+  return node.type === 'CallExpression' && /^(?:this\.)?#?(?:\w+\.)?log\??\./.test(textOf(node));
+}
+
+/** `x === undefined ? {} : { x }`. */
+function isOptionalObject(node: Node, textOf: (node: Node) => string): boolean {
+  if (node.type !== 'ConditionalExpression' || textOf(node['consequent'] as Node) !== '{}') return false;
+  return ((node['alternate'] as Node)['properties'] as unknown[] | undefined)?.length === 1;
 }
 
 /** `a < b ? -1 : 1`: of what tells an order only the sign matters. */
@@ -102,23 +120,32 @@ function replacements(node: Node, textOf: (node: Node) => string): string[] {
     case 'UnaryExpression':
       return node['operator'] === '!' ? [textOf(node['argument'] as Node)] : [];
     case 'ConditionalExpression':
-      return conditional(textOf(node['consequent'] as Node), textOf(node['alternate'] as Node));
+      return conditional(node, textOf);
     case 'IfStatement':
       return ifStatement(node, textOf);
     case 'Literal':
-      return literal(node['value']);
+      return literal(node);
     case 'CallExpression':
       return call(node, textOf);
     case 'ExpressionStatement':
       return dropped(node, textOf);
+    case 'ContinueStatement':
+    case 'BreakStatement':
+      return [';'];
     default:
       return [];
   }
 }
 
-function conditional(consequent: string, alternate: string): string[] {
+function conditional(node: Node, textOf: (node: Node) => string): string[] {
+  const [test, consequent, alternate] = ['test', 'consequent', 'alternate'].map((field) =>
+    textOf(node[field] as Node),
+  ) as [string, string, string];
   // `x === undefined ? {} : { x }`: a member that is undefined is as good as none, but for the type checker.
-  return consequent === '{}' ? ['({})'] : [`(${consequent})`, `(${alternate})`];
+  if (consequent === '{}') return ['({})'];
+  // Anything else that is swapped is noticed by whoever notices that one side is always taken.
+  const swapped = isOrder(node) ? [`${test} ? ${alternate} : ${consequent}`] : [];
+  return [`(${consequent})`, `(${alternate})`, ...swapped];
 }
 
 function turnedBinary(node: Node, textOf: (node: Node) => string): string[] {
@@ -152,13 +179,19 @@ function ifStatement(node: Node, textOf: (node: Node) => string): string[] {
   return [`{ ${consequent} }`, alternate];
 }
 
-function literal(value: unknown): string[] {
+function literal({ value, bigint }: Node): string[] {
+  if (typeof bigint === 'string') return [`${BigInt(bigint) + 1n}n`];
   if (typeof value === 'boolean') return [String(!value)];
-  // A bound that is off by one, or a limit or time that is of another size.
-  if (typeof value === 'number') return [String(value < 100 ? value + 1 : value * 12)];
+  if (typeof value === 'number') return otherNumbers(value);
   // Words are names that somebody reads; sentences are messages.
   if (typeof value === 'string' && /^[\w./-]+$/.test(value)) return ["'mutated'"];
   return [];
+}
+
+/** A bound that is off by one, or a limit, time or weight that is of another size. */
+function otherNumbers(value: number): string[] {
+  if (value >= 100) return [String(value * 12), '1'];
+  return value >= 1 ? [String(value + 1), String(value - 1)] : [String(value + 1)];
 }
 
 function call(node: Node, textOf: (node: Node) => string): string[] {
@@ -166,7 +199,7 @@ function call(node: Node, textOf: (node: Node) => string): string[] {
   if (callee.type !== 'MemberExpression' || callee['computed'] === true) return [];
   const [object, method] = [textOf(callee['object'] as Node), textOf(callee['property'] as Node)];
   const rest = textOf(node).slice(textOf(callee).length);
-  if (method === 'filter' || method === 'toSorted') return [object];
+  if (left.has(method)) return [object];
   const other = otherMethod.get(method);
   return other === undefined ? [] : [`${object}.${other}${rest}`];
 }
@@ -174,6 +207,70 @@ function call(node: Node, textOf: (node: Node) => string): string[] {
 /** A statement that is only there for what it does. */
 function dropped(node: Node, textOf: (node: Node) => string): string[] {
   const expression = node['expression'] as Node;
-  if (/^(?:\w+\.)?log\??\./.test(textOf(expression))) return [];
-  return ['CallExpression', 'AssignmentExpression', 'AwaitExpression'].includes(expression.type) ? [';'] : [];
+  if (isLogged(expression, textOf)) return [];
+  const { type, operator } = expression;
+  const does =
+    ['CallExpression', 'AssignmentExpression', 'AwaitExpression', 'UpdateExpression'].includes(type) ||
+    operator === 'delete';
+  return does ? [';'] : [];
+}
+
+interface Rearranged {
+  readonly place: Pick<Node, 'start' | 'end'>;
+  readonly text: string;
+}
+
+/** Members of objects and lists that are left out, or of which another one wins. */
+function rearranged(node: Node, textOf: (node: Node) => string): Rearranged[] {
+  if (node.type === 'ObjectExpression') {
+    const members = node['properties'] as Node[];
+    return [...withoutEach(node, members), ...swappedPairs(members, textOf, isSpreadOf)];
+  }
+  if (node.type !== 'ArrayExpression') return [];
+  const elements = (node['elements'] as (Node | null)[]).filter(isNode);
+  const swapped = swappedPairs(elements, textOf, ({ type }) => type === 'SpreadElement');
+  // Two are a pair; words of a list are changed one by one.
+  return elements.length < 3 || elements.every(({ type }) => type === 'Literal')
+    ? swapped
+    : [...withoutEach(node, elements), ...swapped];
+}
+
+/** Each member taken away, with what stands between it and the next, or the end of all. */
+function withoutEach(whole: Node, members: readonly Node[]): Rearranged[] {
+  return members.flatMap((member, index) => {
+    if (!isDroppable(member)) return [];
+    const end = members[index + 1]?.start ?? whole.end - 1;
+    return [{ place: { start: member.start, end }, text: '' }];
+  });
+}
+
+/** `...(x === undefined ? {} : { x })` is left out by turning the condition; the cause of an error is for whoever debugs. */
+function isDroppable(member: Node): boolean {
+  if (member.type === 'SpreadElement') return !isOptional(member);
+  if (member.type !== 'Property') return true;
+  return (member['key'] as Node)['name'] !== 'cause' && (member['value'] as Node)['name'] !== 'undefined';
+}
+
+/** Neighbours of which at least one is spread, in the other order. */
+function swappedPairs(
+  members: readonly Node[],
+  textOf: (node: Node) => string,
+  isMovable: (node: Node) => boolean,
+): Rearranged[] {
+  return members.slice(1).flatMap((second, index) => {
+    const first = members[index] as Node;
+    if (![first, second].some(isMovable) || [first, second].some(isOptional)) return [];
+    return [{ place: { start: first.start, end: second.end }, text: `${textOf(second)}, ${textOf(first)}` }];
+  });
+}
+
+/** An object that is known by a name may hold what others hold too. */
+function isSpreadOf(member: Node): boolean {
+  const argument = member['argument'] as Node | undefined;
+  return member.type === 'SpreadElement' && /^(?:Identifier|MemberExpression)$/.test(argument?.type ?? '');
+}
+
+/** `...(x === undefined ? {} : { x })`: a name of its own. */
+function isOptional(member: Node): boolean {
+  return member.type === 'SpreadElement' && (member['argument'] as Node).type === 'ConditionalExpression';
 }
