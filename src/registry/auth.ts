@@ -11,8 +11,12 @@ export interface RegistryCredentials {
 /** Makes the `Authorization` header of requests to one registry. */
 export interface Authorizer {
   header(scope: string, signal?: AbortSignal): Promise<string | undefined>;
-  /** Learns from a 401; true when the request is worth repeating. */
-  challenge(wwwAuthenticate: string | undefined, scope: string): Promise<boolean>;
+  /**
+   * Learns from a 401; true when the request is worth repeating.
+   *
+   * @param sent - the `Authorization` header of the request that was refused: of several at once, one may have learnt what the others went without
+   */
+  challenge(wwwAuthenticate: string | undefined, scope: string, sent?: string): Promise<boolean>;
 }
 
 interface BearerRealm {
@@ -86,13 +90,12 @@ export function createAuthorizer(options: {
       if (way === 'basic') return credentials === undefined ? undefined : basic(credentials);
       return `Bearer ${await freshToken(way, scope, signal)}`;
     },
-    async challenge(wwwAuthenticate, scope) {
+    async challenge(wwwAuthenticate, scope, sent) {
       const asked = parseChallenge(wwwAuthenticate);
       if (asked === undefined) return false;
       if (asked.scheme === 'basic') {
-        const isNew = way !== 'basic';
         way = 'basic';
-        return isNew && credentials !== undefined;
+        return credentials !== undefined && sent !== basic(credentials);
       }
       const realm = asked.parameters['realm'];
       if (realm === undefined) return false;

@@ -167,8 +167,9 @@ async function sendOnce({ wanted, origin, agent, authorizer, registry }: Sending
   let challenged = false;
   for (let hop = 0; hop < 6; hop += 1) {
     const home = url.origin === origin;
+    let authorization: string | undefined;
     const response = await reached({ wanted, registry }, async () => {
-      const authorization = home ? await authorizer.header(wanted.scope, wanted.signal) : undefined;
+      authorization = home ? await authorizer.header(wanted.scope, wanted.signal) : undefined;
       return exchange(url, wanted, agent, authorization);
     });
     const headers = flatHeaders(response.headers);
@@ -184,7 +185,8 @@ async function sendOnce({ wanted, origin, agent, authorizer, registry }: Sending
       continue;
     }
     const canAnswer = reply.status === 401 && home && !challenged && isResendable(wanted);
-    if (!canAnswer || !(await authorizer.challenge(headers['www-authenticate'], wanted.scope))) return reply;
+    if (!canAnswer) return reply;
+    if (!(await authorizer.challenge(headers['www-authenticate'], wanted.scope, authorization))) return reply;
     challenged = true;
     await reply.body.dump();
   }

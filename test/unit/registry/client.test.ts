@@ -574,6 +574,13 @@ describe('a login', () => {
     expect(registry.credentials).toEqual([basic, basic]);
   });
 
+  test('is sent with each of two requests that went without it at once', async () => {
+    registry.answers.set('/v2/', basicOnly);
+    const known = withLogin();
+    await Promise.all([known.login(), known.login()]);
+    expect(registry.requests).toHaveLength(4);
+  });
+
   test('is asked for by 401 alone, whatever else a reply says', async () => {
     registry.answers.set('/v2/', saying(200, { 'www-authenticate': 'Basic realm="r"' }));
     await withLogin().login();
