@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { messageOf, Svc3Error } from '../errors.ts';
 import { down, status, up } from '../localcluster/cluster/cluster.ts';
 import { startControlPlane } from '../localcluster/controlplane/controlplane.ts';
-import { placesOf, readSettings, type Places } from '../localcluster/cluster/state.ts';
+import { placesOf, readSettings, type Places } from '../localcluster/shared/state.ts';
 import { buildTools } from '../localcluster/host/tools.ts';
 import type { Environment } from './environment.ts';
 import { admit, forget } from './devaccess.ts';

@@ -1,6 +1,6 @@
 import type { Command } from './command.ts';
 
-/** One command that is loaded when it is called: the file has the path joined by `/` as its name under `commands/`. */
+/** One command that is loaded when it is called. */
 export interface Leaf {
   readonly path: readonly string[];
   load(): Promise<Command>;
@@ -36,96 +36,55 @@ export const groups: readonly Group[] = [
   { path: ['dev'], summary: 'The local cluster: a complete Kubernetes with svc3 on this machine.' },
 ];
 
-const leaf = (path: string, load: () => Promise<Command>): Leaf => ({ path: path.split(' '), load });
+/** A file of `commands`. It is loaded when one of its commands is called, or asked for its words. */
+type CommandFile = () => Promise<{ readonly commands: readonly Command[] }>;
+
+/** Commands of a file, by the words that they follow and by their own, joined by `|`. */
+function leavesOf(group: string, names: string, load: CommandFile): Leaf[] {
+  return names.split('|').map((name) => {
+    const path = [...group.split(' '), name].filter((word) => word !== '');
+    return { path, load: async () => commandAt(path, (await load()).commands) };
+  });
+}
+
+function commandAt(path: readonly string[], commands: readonly Command[]): Command {
+  const wanted = path.join(' ');
+  const found = commands.find((each) => each.path.join(' ') === wanted);
+  if (found === undefined) throw new Error(`no file of commands has ${wanted}`);
+  return found;
+}
+
+const power = 'start|stop|restart|suspend|resume|revert';
+const ofImages = 'list|get|generate|copy|set-description|upload|download|delete|prune';
+const ofIsos = 'list|get|copy|set-description|upload|download|delete';
 
 /** Every command, in the order of help. */
 export const leaves: readonly Leaf[] = [
-  leaf('vm deploy', async () => (await import('./commands/vm/deploy.ts')).vmDeploy),
-  leaf('vm list', async () => (await import('./commands/vm/list.ts')).vmList),
-  leaf('vm get', async () => (await import('./commands/vm/get.ts')).vmGet),
-  leaf('vm delete', async () => (await import('./commands/vm/delete.ts')).vmDelete),
-  leaf('vm start', async () => (await import('./commands/vm/start.ts')).vmStart),
-  leaf('vm stop', async () => (await import('./commands/vm/stop.ts')).vmStop),
-  leaf('vm restart', async () => (await import('./commands/vm/restart.ts')).vmRestart),
-  leaf('vm suspend', async () => (await import('./commands/vm/suspend.ts')).vmSuspend),
-  leaf('vm resume', async () => (await import('./commands/vm/resume.ts')).vmResume),
-  leaf('vm revert', async () => (await import('./commands/vm/revert.ts')).vmRevert),
-  leaf('vm save', async () => (await import('./commands/vm/save.ts')).vmSave),
-  leaf('vm commit', async () => (await import('./commands/vm/commit.ts')).vmCommit),
-  leaf('vm set', async () => (await import('./commands/vm/set.ts')).vmSet),
-  leaf('vm resize', async () => (await import('./commands/vm/resize.ts')).vmResize),
-  leaf('vm eject', async () => (await import('./commands/vm/eject.ts')).vmEject),
-  leaf('vm explain', async () => (await import('./commands/vm/explain.ts')).vmExplain),
-  leaf('vm logs', async () => (await import('./commands/vm/logs.ts')).vmLogs),
-  leaf('vm top', async () => (await import('./commands/vm/top.ts')).vmTop),
-  leaf('vm ssh', async () => (await import('./commands/vm/ssh.ts')).vmSsh),
-  leaf('vm console', async () => (await import('./commands/vm/console.ts')).vmConsole),
-  leaf('vm serial', async () => (await import('./commands/vm/serial.ts')).vmSerial),
-  leaf('vm tunnel', async () => (await import('./commands/vm/tunnel.ts')).vmTunnel),
-  leaf('vmc create', async () => (await import('./commands/vmc/create.ts')).vmcCreate),
-  leaf('vmc list', async () => (await import('./commands/vmc/list.ts')).vmcList),
-  leaf('vmc get', async () => (await import('./commands/vmc/get.ts')).vmcGet),
-  leaf('vmc delete', async () => (await import('./commands/vmc/delete.ts')).vmcDelete),
-  leaf('pool create', async () => (await import('./commands/pool/create.ts')).poolCreate),
-  leaf('pool list', async () => (await import('./commands/pool/list.ts')).poolList),
-  leaf('pool get', async () => (await import('./commands/pool/get.ts')).poolGet),
-  leaf('pool scale', async () => (await import('./commands/pool/scale.ts')).poolScale),
-  leaf('pool delete', async () => (await import('./commands/pool/delete.ts')).poolDelete),
-  leaf('image list', async () => (await import('./commands/image/list.ts')).imageList),
-  leaf('image get', async () => (await import('./commands/image/get.ts')).imageGet),
-  leaf('image generate', async () => (await import('./commands/image/generate.ts')).imageGenerate),
-  leaf('image copy', async () => (await import('./commands/image/copy.ts')).imageCopy),
-  leaf(
-    'image set-description',
-    async () => (await import('./commands/image/setdescription.ts')).imageSetDescription,
-  ),
-  leaf('image upload', async () => (await import('./commands/image/upload.ts')).imageUpload),
-  leaf('image download', async () => (await import('./commands/image/download.ts')).imageDownload),
-  leaf('image delete', async () => (await import('./commands/image/delete.ts')).imageDelete),
-  leaf('image prune', async () => (await import('./commands/image/prune.ts')).imagePrune),
-  leaf('iso list', async () => (await import('./commands/iso/list.ts')).isoList),
-  leaf('iso get', async () => (await import('./commands/iso/get.ts')).isoGet),
-  leaf('iso copy', async () => (await import('./commands/iso/copy.ts')).isoCopy),
-  leaf(
-    'iso set-description',
-    async () => (await import('./commands/iso/setdescription.ts')).isoSetDescription,
-  ),
-  leaf('iso upload', async () => (await import('./commands/iso/upload.ts')).isoUpload),
-  leaf('iso download', async () => (await import('./commands/iso/download.ts')).isoDownload),
-  leaf('iso delete', async () => (await import('./commands/iso/delete.ts')).isoDelete),
-  leaf('remote-image list', async () => (await import('./commands/remoteimage/list.ts')).remoteImageList),
-  leaf('remote-image pull', async () => (await import('./commands/remoteimage/pull.ts')).remoteImagePull),
-  leaf('remote-iso list', async () => (await import('./commands/remoteiso/list.ts')).remoteIsoList),
-  leaf('remote-iso pull', async () => (await import('./commands/remoteiso/pull.ts')).remoteIsoPull),
-  leaf('node list', async () => (await import('./commands/node/list.ts')).nodeList),
-  leaf('node top', async () => (await import('./commands/node/top.ts')).nodeTop),
-  leaf('node tag', async () => (await import('./commands/node/tag.ts')).nodeTag),
-  leaf('node untag', async () => (await import('./commands/node/untag.ts')).nodeUntag),
-  leaf('node assign', async () => (await import('./commands/node/assign.ts')).nodeAssign),
-  leaf('node gpu enable', async () => (await import('./commands/node/gpu/enable.ts')).nodeGpuEnable),
-  leaf('node gpu disable', async () => (await import('./commands/node/gpu/disable.ts')).nodeGpuDisable),
-  leaf('regcred list', async () => (await import('./commands/regcred/list.ts')).regcredList),
-  leaf('regcred add', async () => (await import('./commands/regcred/add.ts')).regcredAdd),
-  leaf('regcred remove', async () => (await import('./commands/regcred/remove.ts')).regcredRemove),
-  leaf('sa list', async () => (await import('./commands/sa/list.ts')).saList),
-  leaf('sa create', async () => (await import('./commands/sa/create.ts')).saCreate),
-  leaf('sa token', async () => (await import('./commands/sa/token.ts')).saToken),
-  leaf('sa delete', async () => (await import('./commands/sa/delete.ts')).saDelete),
-  leaf('user get-token', async () => (await import('./commands/user/gettoken.ts')).userGetToken),
-  leaf('user set-token', async () => (await import('./commands/user/settoken.ts')).userSetToken),
-  leaf('user logout', async () => (await import('./commands/user/logout.ts')).userLogout),
-  leaf('user add', async () => (await import('./commands/user/add.ts')).userAdd),
-  leaf('user remove', async () => (await import('./commands/user/remove.ts')).userRemove),
-  leaf('user list', async () => (await import('./commands/user/list.ts')).userList),
-  leaf('ui', async () => (await import('./commands/ui.ts')).ui),
-  leaf('login', async () => (await import('./commands/login.ts')).login),
-  leaf('config set', async () => (await import('./commands/config/set.ts')).configSet),
-  leaf('config view', async () => (await import('./commands/config/view.ts')).configView),
-  leaf('dev up', async () => (await import('./commands/dev/up.ts')).devUp),
-  leaf('dev down', async () => (await import('./commands/dev/down.ts')).devDown),
-  leaf('dev status', async () => (await import('./commands/dev/status.ts')).devStatus),
-  leaf('version', async () => (await import('./commands/version.ts')).version),
-  leaf('completion', async () => (await import('./commands/completion.ts')).completion),
+  ...leavesOf('vm', 'deploy', () => import('./commands/vm/deploy.ts')),
+  ...leavesOf('vm', 'list|get', () => import('./commands/vm/show.ts')),
+  ...leavesOf('vm', 'delete', () => import('./commands/vm/delete.ts')),
+  ...leavesOf('vm', power, () => import('./commands/vm/power.ts')),
+  ...leavesOf('vm', 'save|commit', () => import('./commands/vm/save.ts')),
+  ...leavesOf('vm', 'set|resize|eject', () => import('./commands/vm/change.ts')),
+  ...leavesOf('vm', 'explain|logs|top', () => import('./commands/vm/show.ts')),
+  ...leavesOf('vm', 'ssh|console|serial|tunnel', () => import('./commands/vm/guest.ts')),
+  ...leavesOf('vmc', 'create|list|get|delete', () => import('./commands/vmc.ts')),
+  ...leavesOf('pool', 'create|list|get|scale|delete', () => import('./commands/pool.ts')),
+  ...leavesOf('image', ofImages, () => import('./commands/image.ts')),
+  ...leavesOf('iso', ofIsos, () => import('./commands/iso.ts')),
+  ...leavesOf('remote-image', 'list|pull', () => import('./commands/remote.ts')),
+  ...leavesOf('remote-iso', 'list|pull', () => import('./commands/remote.ts')),
+  ...leavesOf('node', 'list|top|tag|untag|assign', () => import('./commands/node.ts')),
+  ...leavesOf('node gpu', 'enable|disable', () => import('./commands/node.ts')),
+  ...leavesOf('regcred', 'list|add|remove', () => import('./commands/regcred.ts')),
+  ...leavesOf('sa', 'list|create|token|delete', () => import('./commands/sa.ts')),
+  ...leavesOf('user', 'get-token|set-token|logout|add|remove|list', () => import('./commands/user.ts')),
+  ...leavesOf('', 'ui', () => import('./commands/ui.ts')),
+  ...leavesOf('', 'login', () => import('./commands/login.ts')),
+  ...leavesOf('config', 'set|view', () => import('./commands/config.ts')),
+  ...leavesOf('dev', 'up|down|status', () => import('./commands/dev.ts')),
+  ...leavesOf('', 'version', () => import('./commands/version.ts')),
+  ...leavesOf('', 'completion', () => import('./commands/completion.ts')),
 ];
 
 /** The group a path stands for, aliases resolved in its first word; undefined where it is none. */

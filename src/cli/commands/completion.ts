@@ -1,6 +1,6 @@
-import { command } from '../command.ts';
+import { command, type Command } from '../command.ts';
 
-export const completion = command({
+const completion = command({
   path: ['completion'],
   summary: 'Print the completion script of a shell',
   description: 'Commands, options and the names of what lives in the cluster are completed.',
@@ -58,3 +58,5 @@ end
 complete -c svc3 -f -a '(__svc3_complete)'
 `,
 };
+
+export const commands: readonly Command[] = [completion];

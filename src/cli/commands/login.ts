@@ -1,12 +1,12 @@
-import { command } from '../command.ts';
+import { command, type Command } from '../command.ts';
 import type { ConfigChange } from '../config.ts';
 import type { Context } from '../context.ts';
-import { oidcLogin, oidcOptions, wantsOidc } from '../oidc/command.ts';
+import { oidcLogin, oidcOptions, wantsOidc } from '../oidclogin.ts';
 import { readSecret } from '../secret.ts';
 import type { ReachedApi } from '../service/open.ts';
 import { usageError } from '../usage.ts';
 
-export const login = command({
+const login = command({
   path: ['login'],
   summary:
     'Use the HTTP API of an installation, with a token of the kubeconfig, of standard input or of an OpenID issuer',
@@ -64,3 +64,5 @@ async function ofKubeconfig(
   await check(token);
   return given === undefined ? { token, ...(await context.account()) } : { token };
 }
+
+export const commands: readonly Command[] = [login];

@@ -1,7 +1,7 @@
 import { showAddress } from '../browser.ts';
-import { command } from '../command.ts';
+import { command, type Command } from '../command.ts';
 
-export const ui = command({
+const ui = command({
   path: ['ui'],
   summary: 'Show the address of the web page, signed in as you, or open it',
   description:
@@ -18,3 +18,5 @@ export const ui = command({
     await showAddress(context, url, options.open);
   },
 });
+
+export const commands: readonly Command[] = [ui];

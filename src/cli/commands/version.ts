@@ -1,7 +1,7 @@
 import { productVersion } from '../../api/meta.ts';
-import { command } from '../command.ts';
+import { command, type Command } from '../command.ts';
 
-export const version = command({
+const version = command({
   path: ['version'],
   summary: 'Show the version of this program, and with --server that of the installation',
   options: {
@@ -22,3 +22,5 @@ export const version = command({
     );
   },
 });
+
+export const commands: readonly Command[] = [version];

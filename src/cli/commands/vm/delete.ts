@@ -1,7 +1,7 @@
-import { command } from '../../command.ts';
+import { command, type Command } from '../../command.ts';
 import { deleteAll } from '../../deletion.ts';
 
-export const vmDelete = command({
+const vmDelete = command({
   path: ['vm', 'delete'],
   summary:
     'Delete VMs and what they wrote to ephemeral disks; persistent ones stay unless their whenDeleted is Delete',
@@ -30,3 +30,5 @@ export const vmDelete = command({
     await deleteAll(context, 'vm', name, (each) => vms.delete(ns, each, options));
   },
 });
+
+export const commands: readonly Command[] = [vmDelete];

@@ -1,12 +1,11 @@
-import type { DeployWait } from '../../../usecases/deploy.ts';
-import type { DeployRequest, SettingsRequest } from '../../../wire/vmschemas.ts';
 import { formatTraceparent, parseTraceparent } from '../../../api/traceparent.ts';
 import { Svc3Error } from '../../../errors.ts';
-import { command } from '../../command.ts';
+import type { DeployWait } from '../../../usecases/deploy.ts';
+import type { DeployRequest, SettingsRequest } from '../../../wire/vmschemas.ts';
+import { command, type Command } from '../../command.ts';
 import type { Environment } from '../../environment.ts';
-import { Unanswered } from '../../service/unanswered.ts';
-import { usageError } from '../../usage.ts';
 import { kindOptions, kindSettingsOf } from '../../kindoptions.ts';
+import { Unanswered } from '../../service/unanswered.ts';
 import {
   namingOptions,
   ownOptions,
@@ -15,9 +14,10 @@ import {
   settingsOptions,
   withoutUndefined,
 } from '../../settings.ts';
+import { usageError } from '../../usage.ts';
 import { deployView } from '../../views.ts';
 
-export const vmDeploy = command({
+const vmDeploy = command({
   path: ['vm', 'deploy'],
   summary: 'Deploy a VM from a configuration, an image or a pool, and wait until it runs',
   description:
@@ -201,3 +201,5 @@ function namedValue(flag: string, text: string, shape: string): [name: string, v
   if (name === '' || value === '') throw usageError(`${flag}: "${text}" is not ${shape}`);
   return [name, value];
 }
+
+export const commands: readonly Command[] = [vmDeploy];

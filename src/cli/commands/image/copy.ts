@@ -1,3 +1,0 @@
-import { copyCommand } from '../../diskcommands.ts';
-
-export const imageCopy = copyCommand('image');

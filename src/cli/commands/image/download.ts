@@ -1,3 +1,0 @@
-import { downloadCommand } from '../../disktransfers.ts';
-
-export const imageDownload = downloadCommand('image');

@@ -1,3 +1,0 @@
-import { listCommand } from '../../diskcommands.ts';
-
-export const imageList = listCommand('image');

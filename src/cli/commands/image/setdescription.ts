@@ -1,3 +1,0 @@
-import { describeCommand } from '../../diskcommands.ts';
-
-export const imageSetDescription = describeCommand('image');

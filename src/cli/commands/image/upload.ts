@@ -1,3 +1,0 @@
-import { uploadCommand } from '../../disktransfers.ts';
-
-export const imageUpload = uploadCommand('image');

@@ -1,3 +1,0 @@
-import { copyCommand } from '../../diskcommands.ts';
-
-export const isoCopy = copyCommand('iso');

@@ -1,3 +1,0 @@
-import { deleteCommand } from '../../diskcommands.ts';
-
-export const isoDelete = deleteCommand('iso');

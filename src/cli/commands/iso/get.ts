@@ -1,3 +1,0 @@
-import { getCommand } from '../../diskcommands.ts';
-
-export const isoGet = getCommand('iso');

@@ -1,3 +1,0 @@
-import { describeCommand } from '../../diskcommands.ts';
-
-export const isoSetDescription = describeCommand('iso');

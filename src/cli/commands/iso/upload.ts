@@ -1,3 +1,0 @@
-import { uploadCommand } from '../../disktransfers.ts';
-
-export const isoUpload = uploadCommand('iso');

@@ -1,3 +1,0 @@
-import { remoteListCommand } from '../../diskcommands.ts';
-
-export const remoteImageList = remoteListCommand('image');

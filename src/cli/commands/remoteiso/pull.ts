@@ -1,3 +1,0 @@
-import { remotePullCommand } from '../../diskcommands.ts';
-
-export const remoteIsoPull = remotePullCommand('iso');
