@@ -20,12 +20,12 @@ import type { KubeObject } from '../../api/object.ts';
 import type { Change, Informer } from '../../kube/types.ts';
 import { Inventory } from '../../placement/inventory.ts';
 import { nodeFacts } from '../../placement/nodefacts.ts';
-import type { PlacementDecided } from '../metrics/placements.ts';
 import { accountPods, podNameIndex, vmsNamedBy } from './accounting.ts';
 import { DeployBackoff } from './deploybackoff.ts';
 import { VmExpectations } from './expectations.ts';
 import { createLiveLists } from '../../controller/livelists.ts';
-import { isOfPool, isWithoutPod, poolIndex } from './pool/standby.ts';
+import { isOfPool, isWithoutPod, poolIndex, waitsForGuest } from './pool/standby.ts';
+import { PoolClaims } from './pool/poolclaims.ts';
 import { Standbys } from './pool/standbys.ts';
 import { type ClaimObserver, unobserved } from './pool/claimobserver.ts';
 import { isAsleep } from './pod/hibernation.ts';
@@ -35,6 +35,8 @@ import { claimIndex } from './pod/claim.ts';
 import { PodResize } from './pod/podresize.ts';
 import { ClaimGrowth } from './pod/claimgrowth.ts';
 import { priorityOf } from './priority.ts';
+import { NextPod } from './nextpod.ts';
+import { NodeChoice, type PlacementDecided } from './nodechoice.ts';
 import { PodCreation } from './podcreation.ts';
 import type { StartTraces } from './starts/starttraces.ts';
 import { StatusWriter } from './status/statuswriter.ts';
@@ -143,6 +145,8 @@ function createReconciler(
   { inventory, standbys, expectations, backoff, waiting, resolutions, runners }: Memory,
 ): VmReconciler {
   const now = () => new Date();
+  const monotonic = () => performance.now();
+  const { claims: observer = unobserved, starts } = parts;
   const controlKeys = () => parts.controlKeys();
   const { kvmGroups, pullSecretVersion } = readersOf(caches);
   const status = new StatusWriter({ client, recorder, expectations, now });
@@ -170,25 +174,17 @@ function createReconciler(
       client,
       sources,
       settings,
-      inventory,
-      waiting,
-      backoff,
+      nodeChoice: new NodeChoice({ inventory, waiting, backoff, placed: parts.placed }),
+      nextPod: new NextPod({ sources, settings, starts, controlKeys, kvmGroups, pullSecretVersion }),
+      poolClaims: new PoolClaims({ client, expectations, status, standbys, observer, starts, monotonic }),
       expectations,
       nodes: caches.nodes,
-      controlKeys,
-      kvmGroups,
-      status,
-      standbys,
-      claims: parts.claims ?? unobserved,
-      starts: parts.starts,
-      monotonic: () => performance.now(),
-      placed: parts.placed,
-      pullSecretVersion,
+      starts,
     }),
-    claimGrowth: new ClaimGrowth({ client, recorder, monotonic: () => performance.now() }),
-    podResize: new PodResize({ client, inventory, settings, now: () => performance.now() }),
+    claimGrowth: new ClaimGrowth({ client, recorder, monotonic }),
+    podResize: new PodResize({ client, inventory, settings, now: monotonic }),
     runners,
-    starts: parts.starts,
+    starts,
     expectations,
     status,
     liveImages: createLiveLists(async (namespace) => (await client.list(images, { namespace })).items),
@@ -296,16 +292,16 @@ const wokenPerStandby = 2;
 
 /** A pool that is new, and a guest that waits, are what VMs of the pool wait for that no node takes. */
 function followPools(caches: Caches, controller: Controller): void {
-  const wake = (pool: string, most: number) => {
-    const unplaced = caches.vms.byIndex('pool', pool).filter(isWithoutPod);
-    for (const vm of unplaced.slice(0, most)) controller.enqueue(keyOf(vm));
+  const wake = (pool: string, isMeant: (vm: Vm) => boolean, most: number) => {
+    const woken = caches.vms.byIndex('pool', pool).filter(isMeant);
+    for (const vm of woken.slice(0, most)) controller.enqueue(keyOf(vm));
   };
   caches.pods.onChange(({ kind, object }) => {
     if (kind === 'deleted' || !isOfPool(object) || !isPodReady(object)) return;
-    for (const pool of poolIndex.pool(object)) wake(pool, wokenPerStandby);
+    for (const pool of poolIndex.pool(object)) wake(pool, waitsForGuest, wokenPerStandby);
   });
   caches.pools.onChange((change) => {
-    if (!leavesSpec(change)) wake(keyOf(change.object), Infinity);
+    if (!leavesSpec(change)) wake(keyOf(change.object), isWithoutPod, Infinity);
   });
 }
 

@@ -11,7 +11,7 @@ import { isPersistent } from './pod/claim.ts';
 import { isAsleep, keepsSettings } from './pod/hibernation.ts';
 import { endMessage, pullFailure, unschedulableMessage } from './pod/podstate.ts';
 import type { Resolved } from './resolve/resolve.ts';
-import { isClaimed, isOfPool, isStandby } from './pool/standby.ts';
+import { isClaimed, isOfPool, isStandby, isUnclaimed } from './pool/standby.ts';
 import { hasStarted, startedInPod } from './life/started.ts';
 import { deadlineMessage, startDeadline } from './life/startdeadline.ts';
 import { nodeOf } from '../../placement/podfacts.ts';
@@ -112,6 +112,8 @@ function decidePod(observed: Observed): PodPlan {
     // Another VM was first, or the pool has given it up: there are others.
     if (isStandby(pod))
       return isOfPool(pod) && !isTerminating(pod) ? { kind: 'take', pod } : { kind: 'deploy' };
+    // A guest that waits has a pod of another name.
+    if (isUnclaimed(vm)) return { kind: 'deploy' };
     // The pod of a VM of the same name that was deleted goes away by itself.
     if (isTerminating(pod)) return { kind: 'wait', pod, settings: undefined };
     return {

@@ -100,6 +100,21 @@ export function isWithoutPod({ metadata, status }: Vm): boolean {
   return status.podName === podNameOf(metadata.name) && scheduled?.status === 'False';
 }
 
+/** A VM of a pool that has never run. */
+export function isToRun({ spec, status }: Vm): boolean {
+  return spec.pool !== undefined && spec.powerState === 'Running' && status?.powerState === undefined;
+}
+
+/** Whether a VM of a pool may still get a guest that waits: no pod was made for it. */
+export function isUnclaimed(vm: Vm): boolean {
+  return isToRun(vm) && vm.status?.podName !== podNameOf(vm.metadata.name);
+}
+
+/** Whether a VM of a pool that has no pod takes the next guest that waits. */
+export function waitsForGuest(vm: Vm): boolean {
+  return isToRun(vm) && isWithoutPod(vm) && !isTerminating(vm);
+}
+
 /** A VM of a pool as if it said itself what the template says. */
 export function templated(vm: Vm, { spec: { template } }: VmPool): Vm {
   const { pool: _pool, ...own } = vm.spec;

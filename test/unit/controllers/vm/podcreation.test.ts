@@ -4,10 +4,16 @@ import type { KubeObject } from '../../../../src/api/object.ts';
 import type { EffectiveSettings, Vm, VmStatus } from '../../../../src/api/vm.ts';
 import type { ReplaceReason } from '../../../../src/controllers/vm/decide.ts';
 import { DeployBackoff } from '../../../../src/controllers/vm/deploybackoff.ts';
+import type { VmExpectations } from '../../../../src/controllers/vm/expectations.ts';
 import type { Pass } from '../../../../src/controllers/vm/parts.ts';
-import { isRefusal, PodCreation, type PodCreationParts } from '../../../../src/controllers/vm/podcreation.ts';
+import { NextPod } from '../../../../src/controllers/vm/nextpod.ts';
+import { NodeChoice } from '../../../../src/controllers/vm/nodechoice.ts';
+import { isRefusal, PodCreation } from '../../../../src/controllers/vm/podcreation.ts';
+import { PoolClaims, type PoolClaimsParts } from '../../../../src/controllers/vm/pool/poolclaims.ts';
+import type { ResolveSources } from '../../../../src/controllers/vm/resolve/resolve.ts';
 import { WaitingVms } from '../../../../src/controllers/vm/waiting.ts';
 import { type ErrorReason, Svc3Error } from '../../../../src/errors.ts';
+import type { KubeClient } from '../../../../src/kube/types.ts';
 import { Inventory } from '../../../../src/placement/inventory.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 import { vmSettings } from '../../../support/operator.ts';
@@ -51,21 +57,29 @@ beforeEach(() => {
   backoff = new DeployBackoff(() => nowMs);
 });
 
-function podCreation(settings: Parameters<typeof vmSettings>[0] = {}): PodCreation {
+function podCreation(given: Parameters<typeof vmSettings>[0] = {}): PodCreation {
+  const settings = vmSettings(given);
+  const expectations = { madePod, wroteVm: () => undefined } as unknown as VmExpectations;
+  const standbys = { ofPool: () => undefined, ofConfig: () => undefined, forget: () => undefined };
+  const sources = {} as ResolveSources;
   return new PodCreation({
-    client,
-    sources: {},
-    settings: vmSettings(settings),
-    inventory,
-    waiting,
-    backoff,
-    expectations: { madePod, wroteVm: () => undefined },
+    client: client as unknown as KubeClient,
+    sources,
+    settings,
+    nodeChoice: new NodeChoice({ inventory, waiting, backoff, placed: undefined }),
+    nextPod: new NextPod({
+      sources,
+      settings,
+      starts: undefined,
+      controlKeys: () => 'key',
+      kvmGroups: (node) => (node === undefined ? [1] : [2]),
+      pullSecretVersion: () => '7',
+    }),
+    poolClaims: new PoolClaims({ client, expectations, standbys } as unknown as PoolClaimsParts),
+    expectations,
     nodes: { get: () => undefined },
-    standbys: { ofPool: () => undefined, ofConfig: () => undefined, forget: () => undefined },
-    controlKeys: () => 'key',
-    kvmGroups: (node: string | undefined) => (node === undefined ? [1] : [2]),
-    pullSecretVersion: () => '7',
-  } as unknown as PodCreationParts);
+    starts: undefined,
+  });
 }
 
 /** A VM that has been placed before, so that nothing of it has to be resolved. */

@@ -1,0 +1,148 @@
+import type { Pod } from '../../api/core.ts';
+import type { EffectiveSettings, Vm } from '../../api/vm.ts';
+import type { Inventory } from '../../placement/inventory.ts';
+import { placeLeavingOut, type PlacedWithout } from '../../placement/leaveout.ts';
+import { place, type PlacementRequest, unpinnedAccelerator } from '../../placement/place.ts';
+import type { PodPlan } from './decide.ts';
+import type { DeployBackoff } from './deploybackoff.ts';
+import type { VmMemory } from './parts.ts';
+import { hasClaims } from './pod/claim.ts';
+import type { WaitingVms } from './waiting.ts';
+
+/** A kubelet that has just started rejects pods whose devices it does not have yet: so often is its node tried again for the sake of a VM's volumes. */
+const mostRejections = 5;
+
+/** Told of every decision for a VM that wants a node, with the seconds that it took. */
+export type PlacementDecided = (result: PlacedWithout['result'], seconds: number) => void;
+
+export interface NodeChoiceParts {
+  readonly inventory: Inventory;
+  readonly waiting: WaitingVms;
+  readonly backoff: DeployBackoff;
+  readonly placed: PlacementDecided | undefined;
+}
+
+/**
+ * Which node a VM's next pod is for. It remembers what is assumed to be used there until the cache shows the pod, who waits for a node,
+ * which nodes turned a VM away and when the next try is due, and where VMs have been.
+ */
+export class NodeChoice implements VmMemory {
+  readonly #parts: NodeChoiceParts;
+  /** UIDs of the VMs that had a pod on a node. */
+  readonly #bound = new Set<string>();
+
+  constructor(parts: NodeChoiceParts) {
+    this.#parts = parts;
+  }
+
+  forget(vmUid: string): void {
+    const { inventory, waiting, backoff } = this.#parts;
+    inventory.forget(vmUid);
+    waiting.remove(vmUid);
+    backoff.forget(vmUid);
+    this.#bound.delete(vmUid);
+  }
+
+  /** The pod of the VM lives: a bound one counts by itself, and for one that is as requested failures of before do not count. */
+  seen(vmUid: string, { isBound, isReady }: { isBound: boolean; isReady: boolean }): void {
+    if (isBound) this.#bound.add(vmUid);
+    if (isReady) this.#parts.backoff.forget(vmUid);
+    else if (isBound) this.#parts.inventory.forget(vmUid);
+  }
+
+  /** The pod cannot run on its node. */
+  turnedAway(vm: Vm, { pod, reason, node }: Extract<PodPlan, { kind: 'replace' }>): void {
+    const { backoff } = this.#parts;
+    const { uid } = vm.metadata;
+    if (this.#isTriedAgain(vm, pod)) backoff.failed(uid);
+    else backoff.failed(uid, node, reason === 'Unschedulable' && node !== this.#homeOf(vm));
+  }
+
+  #isTriedAgain({ metadata, status }: Vm, pod: Pod): boolean {
+    const isStarting = pod.status?.reason === 'UnexpectedAdmissionError';
+    const hasVolumes = status?.effective !== undefined && hasClaims(status.effective);
+    return isStarting && hasVolumes && this.#parts.backoff.failures(metadata.uid) < mostRejections;
+  }
+
+  /** Where the volumes of the VM may be: where it had a pod, and not where one was only tried. */
+  #homeOf({ metadata, status }: Vm): string | undefined {
+    const wasThere = status?.powerState !== undefined || this.#bound.has(metadata.uid);
+    return wasThere ? status?.node : undefined;
+  }
+
+  /** Milliseconds until the next try is due; 0: now. */
+  waitMs(vmUid: string): number {
+    return this.#parts.backoff.waitMs(vmUid);
+  }
+
+  /** A try has failed, for a reason that is none of a node's. Returns the milliseconds to wait. */
+  failed(vmUid: string): number {
+    return this.#parts.backoff.failed(vmUid);
+  }
+
+  /** There will be no pod where one was assumed. */
+  release(vmUid: string): void {
+    this.#parts.inventory.forget(vmUid);
+  }
+
+  /** It does not wait for a node. */
+  found(vmUid: string): void {
+    this.#parts.waiting.remove(vmUid);
+  }
+
+  /** No node takes the VM: it is woken by one that does. `told`: what is said of it. */
+  wait(key: string, { metadata }: Vm, { request, told }: { request: PlacementRequest; told: string }): void {
+    // What it waits for is a node; ports that are taken then are left out.
+    const bare = { ...request, reservedPorts: [] };
+    const created = metadata.creationTimestamp ?? '';
+    this.#parts.waiting.add(metadata.uid, { key, created, request: bare, told });
+  }
+
+  /** What would be chosen now; nothing is assumed. */
+  look(request: PlacementRequest): PlacedWithout['result'] {
+    return placeLeavingOut(this.#parts.inventory, request).result;
+  }
+
+  /** What a pod is made with that kube-scheduler finds a node for. */
+  unpinnedAccelerator(request: PlacementRequest): ReturnType<typeof unpinnedAccelerator> {
+    return unpinnedAccelerator(this.#parts.inventory, request);
+  }
+
+  /**
+   * Chooses, and assumes that the VM's pod is there. Synchronous: nobody decides in between. A Persistent disk goes back to its node,
+   * since its volume may be there only; a node that turned the pod away is the last choice. Where others have refused it, that node may
+   * be the only one, with ports of it that are taken.
+   */
+  choose(vm: Vm, effective: EffectiveSettings, request: PlacementRequest): PlacedWithout {
+    const { inventory, placed: told } = this.#parts;
+    const { uid } = vm.metadata;
+    const began = performance.now();
+    inventory.forget(uid);
+    const placed = this.#place(vm, effective, request);
+    if (placed.result.kind === 'placed') inventory.assume(uid, placed.result.usage);
+    told?.(placed.result, (performance.now() - began) / 1000);
+    return placed;
+  }
+
+  #place(vm: Vm, effective: EffectiveSettings, request: PlacementRequest): PlacedWithout {
+    const { inventory, backoff } = this.#parts;
+    const { uid } = vm.metadata;
+    const avoid = backoff.avoided(uid);
+    const hasVolumes = hasClaims(effective);
+    const home = hasVolumes && request.nodeName === undefined ? this.#homeOf(vm) : undefined;
+    const tries: PlacementRequest[] = [
+      ...(home !== undefined && !avoid.has(home) ? [{ ...request, nodeName: home }] : []),
+      ...(avoid.size > 0 ? [{ ...request, avoid }] : []),
+    ];
+    const leavesOut = hasVolumes && backoff.refused(uid).size > 0;
+    for (const one of tries) {
+      const placed = leavesOut
+        ? placeLeavingOut(inventory, one)
+        : { result: place(inventory, one), leftOut: [] };
+      if (placed.result.kind === 'placed') return placed;
+    }
+    const placed = placeLeavingOut(inventory, request);
+    if (placed.result.kind === 'placed') backoff.forgetNodes(uid);
+    return placed;
+  }
+}

@@ -1,0 +1,91 @@
+import type { Pod } from '../../../api/core.ts';
+import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
+import type { Pass, VmMemory } from '../parts.ts';
+import type { StartTraces } from '../starts/starttraces.ts';
+import type { ClaimObserver } from './claimobserver.ts';
+import { type ChosenPod, type ClaimParts, choosePod, type Taken, takePod } from './claims.ts';
+import { isUnclaimed, poolIndex } from './standby.ts';
+import type { Standbys } from './standbys.ts';
+
+export interface PoolClaimsParts extends Omit<ClaimParts, 'starts'> {
+  /** Guests that wait for a VM. */
+  readonly standbys: Standbys;
+  readonly observer: ClaimObserver;
+  /** Where starts are traced. */
+  readonly starts: StartTraces | undefined;
+  /** Milliseconds of a clock that never jumps. */
+  monotonic(): number;
+}
+
+/** Guests of pools, as VMs get them: which one is promised to whom, and how long a VM has waited for its own. */
+export class PoolClaims implements VmMemory {
+  readonly #parts: PoolClaimsParts;
+  /** When a guest was first chosen for a VM that has none yet, by the UID of the VM. */
+  readonly #choseAt = new Map<string, number>();
+
+  constructor(parts: PoolClaimsParts) {
+    this.#parts = parts;
+  }
+
+  forget(vmUid: string): void {
+    this.release(vmUid);
+    this.#choseAt.delete(vmUid);
+  }
+
+  /** No guest is promised to the VM any more. */
+  release(vmUid: string): void {
+    this.#parts.standbys.forget(vmUid);
+  }
+
+  /** A guest of the VM's pool that waits; it is promised to the VM from now on. */
+  ofPool(vm: Vm): Pod | undefined {
+    return this.#parts.standbys.ofPool(vm);
+  }
+
+  /** The same for a VM that no pod was made for. */
+  ofPoolUnclaimed(vm: Vm): Pod | undefined {
+    return isUnclaimed(vm) ? this.ofPool(vm) : undefined;
+  }
+
+  /** The same for a VM that knows of no pool: a guest that is what its VMConfig asks for. */
+  ofConfig(vm: Vm, effective: EffectiveSettings): Pod | undefined {
+    return this.#parts.standbys.ofConfig(vm, effective);
+  }
+
+  /** A guest was chosen for the VM, this time or before. */
+  chose(vm: Vm): void {
+    const { uid } = vm.metadata;
+    if (this.#choseAt.has(uid)) return;
+    this.#choseAt.set(uid, this.#parts.monotonic());
+    this.#parts.starts?.claiming(vm);
+  }
+
+  /** First write of a claim (`choosePod`). */
+  choose(pass: Pass, chosen: ChosenPod): Promise<Vm | undefined> {
+    return choosePod(this.#parts, pass, chosen);
+  }
+
+  /** Second write of a claim (`takePod`). */
+  async take(vm: Vm, pod: Pod): Promise<Taken['kind']> {
+    const { kind } = await takePod(this.#parts, vm, pod);
+    for (const pool of poolIndex.pool(pod))
+      this.#parts.observer.claimed(pool, kind === 'taken' ? 'warm' : 'lost');
+    if (kind === 'lost') this.release(vm.metadata.uid);
+    return kind;
+  }
+
+  /** The VM gets a pod of its own. `isClaim`: for want of a guest that waits. */
+  madeOwn({ metadata, spec }: Vm, isClaim: boolean): void {
+    this.#choseAt.delete(metadata.uid);
+    if (isClaim) this.#parts.observer.claimed(`${metadata.namespace}/${spec.pool}`, 'cold');
+  }
+
+  /** The runner of the VM's guest has been told whose it is. */
+  told(vmUid: string): void {
+    const since = this.#choseAt.get(vmUid);
+    if (since === undefined) return;
+    this.#choseAt.delete(vmUid);
+    this.#parts.starts?.claimed(vmUid);
+    this.#parts.observer.told((this.#parts.monotonic() - since) / 1_000);
+  }
+}
