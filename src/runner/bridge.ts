@@ -1,7 +1,8 @@
 import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
-import { createWebSocketStream, type WebSocket } from 'ws';
+import type { WebSocket } from 'ws';
+import { messageOf } from '../errors.ts';
+import { closeCodes, joinWebSocket, keepAlive } from '../net/websocket.ts';
 
 const pingEveryMs = 20_000;
 const longestMs = 12 * 3_600_000;
@@ -29,29 +30,17 @@ export function dialTarget(target: StreamTarget): Promise<Duplex> {
 }
 
 /**
- * Carries bytes both ways until either side ends. The streams' own backpressure holds the faster side back; a peer
- * that answers no ping is gone, and nothing lasts longer than twelve hours.
+ * Carries bytes both ways until either side ends. The faster side is held back; a peer that answers no ping is gone, and nothing lasts
+ * longer than twelve hours. The WebSocket is closed without a code at the end of the target only, else with one that says what broke.
  */
-export async function bridge(ws: WebSocket, target: Duplex): Promise<void> {
-  const stream = createWebSocketStream(ws, { allowHalfOpen: false });
-  let isAlive = true;
-  ws.on('pong', () => {
-    isAlive = true;
-  });
-  const heart = setInterval(() => {
-    if (!isAlive) ws.terminate();
-    isAlive = false;
-    ws.ping();
-  }, pingEveryMs);
-  const end = setTimeout(() => ws.close(1001, 'the session has lasted long enough'), longestMs);
-  try {
-    await Promise.race([pipeline(stream, target), pipeline(target, stream)]);
-  } catch {
-    // Either side has gone; there is nobody left to tell.
-  } finally {
-    clearInterval(heart);
-    clearTimeout(end);
-    stream.destroy();
-    target.destroy();
-  }
+export function bridge(ws: WebSocket, target: Duplex): void {
+  joinWebSocket(ws, target, (cause) => ({
+    code: closeCodes.internalError,
+    reason: `the connection to the guest broke${cause === undefined ? '' : `: ${messageOf(cause)}`}`,
+  }));
+  keepAlive(ws, pingEveryMs);
+  const end = setTimeout(() => {
+    ws.close(closeCodes.goingAway, 'the session has lasted long enough');
+  }, longestMs);
+  ws.once('close', () => clearTimeout(end));
 }

@@ -12,8 +12,10 @@ import {
   type ControlAction,
   type ControlClaims,
 } from '../runnerapi/token.ts';
+import { streamEndsHeader } from '../runnerapi/streamends.ts';
 import { createUses, type Uses } from '../runnerapi/uses.ts';
 import { readWhole } from '../net/foreign.ts';
+import { closeCodes } from '../net/websocket.ts';
 import { bridge, dialTarget, type StreamTarget } from './bridge.ts';
 import type { RunnerCertificate } from './certificate.ts';
 import { RunnerFailure } from './failure.ts';
@@ -58,6 +60,8 @@ export interface ControlOptions {
 const largestBody = 256 * 1024;
 /** What the api takes of its clients, which it passes on. */
 const largestFrame = 16 * 1024 * 1024;
+/** How long those who have a stream may take to answer that it is over. */
+const goodbyeMs = 500;
 /** Longer than any ticket of the api is good for. */
 const usesRememberedMs = 600_000;
 
@@ -86,6 +90,7 @@ export function createControlServer(options: ControlOptions): {
     clientTracking: true,
     maxPayload: largestFrame,
   });
+  sockets.on('headers', (headers) => headers.push(`${streamEndsHeader}: told`));
   const uses = createUses(usesRememberedMs);
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on('error', () => socket.destroy());
@@ -95,11 +100,24 @@ export function createControlServer(options: ControlOptions): {
   return {
     listen: (host, port) => listen(server, host, port),
     close: async () => {
-      for (const ws of sockets.clients) ws.terminate();
+      await endStreams(sockets);
       server.closeAllConnections();
       await new Promise<void>((resolve) => server.close(() => resolve()));
     },
   };
+}
+
+/** Says to who has a stream that there will be none any more; who does not answer at once is cut. */
+async function endStreams({ clients }: WebSocketServer): Promise<void> {
+  const over = [...clients].map((ws) => new Promise((resolve) => ws.once('close', resolve)));
+  for (const ws of clients) ws.close(closeCodes.goingAway, "the VM's runner has ended");
+  const late = setTimeout(() => {
+    for (const ws of clients) ws.terminate();
+  }, goodbyeMs);
+  await Promise.all(over);
+  clearTimeout(late);
+  // Somebody may have come meanwhile.
+  for (const ws of clients) ws.terminate();
 }
 
 function listen(server: Server, host: string, port: number): Promise<number> {
@@ -197,7 +215,13 @@ async function upgrade(
       target.destroy();
       throw new Svc3Error('Gone', 'what may be used once has been used');
     }
-    sockets.handleUpgrade(request, socket, head, (ws) => void bridge(ws, target));
+    const leave = () => void target.destroy();
+    socket.once('close', leave);
+    if (socket.destroyed) leave();
+    sockets.handleUpgrade(request, socket, head, (ws) => {
+      socket.off('close', leave);
+      bridge(ws, target);
+    });
   } catch (error) {
     const { status, body } = describe(error);
     const text = JSON.stringify(body);

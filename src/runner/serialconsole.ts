@@ -47,7 +47,8 @@ export class SerialConsole {
     this.#log(chunk);
     for (const connection of this.#connections) {
       connection.push(chunk);
-      if (connection.readableLength > mostBehindBytes) connection.destroy();
+      if (connection.readableLength > mostBehindBytes)
+        connection.destroy(new Error('it was read too slowly'));
     }
   }
 

@@ -15,7 +15,9 @@ import {
 import { Svc3Error, type ErrorReason } from '../errors.ts';
 import { VmUsage } from '../api/vmusage.ts';
 import { parseForeignJson, readWhole } from '../net/foreign.ts';
+import { isEnd, keepAlive } from '../net/websocket.ts';
 import { connectPinned } from './connection.ts';
+import { streamEndsHeader } from './streamends.ts';
 import { tokenLifetimeSeconds, type ControlAction, type ControlClaims } from './token.ts';
 
 export interface RunnerClientOptions {
@@ -59,7 +61,10 @@ export interface RunnerClient {
   getExport(id: string): Promise<RunnerExport>;
   exportTicket(id: string): Promise<ExportTicket>;
   deleteExport(id: string): Promise<void>;
-  /** Raw RFB bytes of the guest's screen. Gone: `once` has been used before. */
+  /**
+   * Raw RFB bytes of the guest's screen. Gone: `once` has been used before. It ends, as the other streams do, where the guest's side
+   * does, and fails with BadGateway where it was cut. Of a runner that does not tell ends it ends there, too.
+   */
   openVnc(once?: string): Promise<Duplex>;
   /** The guest's serial console, both ways. */
   openSerial(): Promise<Duplex>;
@@ -86,6 +91,8 @@ const largestReply = 1024 * 1024;
 const longestMessage = 1024;
 /** Of a WebSocket; the runner's are no longer than what a socket gives at once. */
 const largestFrame = 1024 * 1024;
+/** How often a runner is asked whether it is still there, in milliseconds. */
+const pingEveryMs = 20_000;
 
 /**
  * Client of one runner's control endpoint. The runner's certificate is its own: it is pinned, not verified against a
@@ -277,6 +284,11 @@ function reasonOf(status: number): ErrorReason {
   return reasons[status] ?? 'BadGateway';
 }
 
+/** What became of a stream that did not come to its end. */
+function cutStream(reason: string): Svc3Error {
+  return new Svc3Error('BadGateway', reason === '' ? "the connection to the VM's runner was cut" : reason);
+}
+
 function openWebSocket(
   socket: TLSSocket,
   { path, authorization, timeoutMs }: { path: string; authorization: string; timeoutMs: number },
@@ -293,9 +305,17 @@ function openWebSocket(
       socket.destroy();
     }, timeoutMs);
     socket.once('close', () => clearTimeout(timer));
+    let tellsEnds = false;
+    ws.once('upgrade', ({ headers }) => (tellsEnds = headers[streamEndsHeader] !== undefined));
     ws.once('open', () => {
       clearTimeout(timer);
-      resolve(createWebSocketStream(ws, { allowHalfOpen: false }));
+      keepAlive(ws, pingEveryMs);
+      // ws takes every close for the end of the stream; whoever listens before it comes first.
+      ws.once('close', (code, reason) => {
+        if (tellsEnds && !isEnd(code)) stream.destroy(cutStream(reason.toString('utf8')));
+      });
+      const stream = createWebSocketStream(ws, { allowHalfOpen: false });
+      resolve(stream);
     });
     ws.once('unexpected-response', (_request, response) => {
       readReply(response).then(

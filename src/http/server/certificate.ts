@@ -1,54 +1,20 @@
-import { X509Certificate, createPrivateKey, webcrypto } from 'node:crypto';
+import { X509Certificate, createPrivateKey } from 'node:crypto';
 import { isIP } from 'node:net';
-import 'reflect-metadata';
-import {
-  BasicConstraintsExtension,
-  ExtendedKeyUsage,
-  ExtendedKeyUsageExtension,
-  KeyUsageFlags,
-  KeyUsagesExtension,
-  SubjectAlternativeNameExtension,
-  X509CertificateGenerator,
-} from '@peculiar/x509';
 import type { Secret } from '../../api/core.ts';
 import { labels } from '../../api/meta.ts';
 import { secrets } from '../../api/resources.ts';
 import { Svc3Error } from '../../errors.ts';
 import { ensureObject, retryOnConflict } from '../../kube/ensure.ts';
 import type { Informer, KubeClient } from '../../kube/types.ts';
+import { createSelfSigned } from '../../x509.ts';
 import type { AccessLog, CertificateStore } from './services.ts';
 import type { KeyPair } from './tls.ts';
 import type { Submitted } from '../../api/object.ts';
 
-const tenYearsMs = 10 * 365 * 24 * 3600 * 1000;
-const dayMs = 24 * 3600 * 1000;
-
-/** A self-signed ECDSA certificate for these names; the first is its common name. */
+/** A self-signed certificate for these names; the first is its common name. */
 export async function selfSigned(names: readonly string[], now = new Date()): Promise<KeyPair> {
-  const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
-  const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
-  const isAddress = (name: string): boolean => /^[\d.]+$|:/.test(name);
-  const certificate = await X509CertificateGenerator.createSelfSigned({
-    name: `CN=${names[0] ?? 'svc3'}`,
-    keys,
-    signingAlgorithm: algorithm,
-    notBefore: new Date(now.getTime() - dayMs),
-    notAfter: new Date(now.getTime() + tenYearsMs),
-    extensions: [
-      new BasicConstraintsExtension(true, 0, true),
-      new KeyUsagesExtension(KeyUsageFlags.digitalSignature | KeyUsageFlags.keyCertSign, true),
-      new ExtendedKeyUsageExtension([ExtendedKeyUsage.serverAuth]),
-      new SubjectAlternativeNameExtension(
-        names.map((name) => ({ type: isAddress(name) ? ('ip' as const) : ('dns' as const), value: name })),
-      ),
-    ],
-  });
-  const pkcs8 = await webcrypto.subtle.exportKey('pkcs8', keys.privateKey);
-  const key = createPrivateKey({ key: Buffer.from(pkcs8), format: 'der', type: 'pkcs8' });
-  return {
-    cert: `${certificate.toString('pem')}\n`,
-    key: key.export({ type: 'pkcs8', format: 'pem' }),
-  };
+  const { certPem, keyPem } = await createSelfSigned(names, now);
+  return { cert: certPem, key: keyPem };
 }
 
 /** In which keys of the Secret a pair lies: the one that clients see, and the one for names inside the cluster. */

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Http2SecureServer } from 'node:http2';
-import type { AddressInfo, Socket } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import multipart from '@fastify/multipart';
 import Fastify, {
   type FastifyInstance,
@@ -15,6 +15,7 @@ import { installBodyReader } from './body.ts';
 import { ByteBudget, type ByteBudgetLimits } from './bytebudget.ts';
 import { trackConnections } from './connections.ts';
 import { ConcurrencyLimit } from '../auth/limits.ts';
+import { createMalformedAnswers, type MalformedAnswers } from './malformed.ts';
 import type { HttpMetrics } from './metrics.ts';
 import { maxFieldBytes } from '../uploads/multipart.ts';
 import { beginRequest, fastifyPath, serveRoute, type PipelineContext } from './pipeline.ts';
@@ -24,7 +25,6 @@ import type { ReplyCheck } from './replycheck.ts';
 import type { Route } from './route.ts';
 import type { Services } from './services.ts';
 import type { ServingTls } from './tls.ts';
-import { failure } from './status.ts';
 
 export interface ServerOptions {
   readonly services: Services;
@@ -68,7 +68,11 @@ function requestId(given: string | string[] | undefined): string {
   return typeof given === 'string' && /^[\w.-]{1,64}$/.test(given) ? given : randomUUID();
 }
 
-function fastifyOptions(options: ServerOptions): FastifyServerOptions {
+function fastifyOptions(
+  options: ServerOptions,
+  malformed: MalformedAnswers,
+  refusePath: RefusePath,
+): FastifyServerOptions {
   return {
     http2: true,
     https: {
@@ -91,46 +95,35 @@ function fastifyOptions(options: ServerOptions): FastifyServerOptions {
     forceCloseConnections: false,
     return503OnClosing: false,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: maxPartLength, caseSensitive: true },
-    clientErrorHandler: answerMalformed,
+    clientErrorHandler: malformed.answer,
     frameworkErrors: refusePath,
   } as unknown as FastifyServerOptions;
 }
 
-/** What is no HTTP at all gets a Status too, and its connection ends. */
-function answerMalformed(error: NodeJS.ErrnoException, socket: Socket): void {
-  if (!socket.writable || error.code === 'ECONNRESET') {
-    socket.destroy();
-    return;
-  }
-  const tooLarge = error.code === 'HPE_HEADER_OVERFLOW';
-  const [line, field, problem] = tooLarge
-    ? ['431 Request Header Fields Too Large', 'headers', `must not be larger than ${maxHeaderBytes} bytes`]
-    : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
-      ? ['408 Request Timeout', 'headers', 'were not received in time']
-      : ['400 Bad Request', 'request', 'is not HTTP/1.1'];
-  const causes = [{ field, message: problem }];
-  const body = JSON.stringify({
-    ...failure(new Svc3Error('BadRequest', `${field}: ${problem}`, { details: { causes } })),
-    code: Number(line.slice(0, 3)),
-  });
-  socket.end(
-    `HTTP/1.1 ${line}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
-  );
-}
+type RefusePath = (
+  error: Error & { readonly code?: string },
+  request: FastifyRequest,
+  reply: FastifyReply,
+) => void;
 
-/** What the router takes for no path gets a Status too. No hook of the server sees such a request. */
-function refusePath({ code: why }: Error & { code?: string }, _request: FastifyRequest, reply: FastifyReply) {
-  const isTooLong = why === 'FST_ERR_MAX_PARAM_LENGTH';
-  const problem = isTooLong
-    ? `has a part of more than ${maxPartLength} characters`
-    : 'is not percent-encoded UTF-8';
-  const causes = [{ field: 'path', message: problem }];
-  const code = isTooLong ? 414 : 400;
-  void reply
-    .code(code)
-    .header('x-content-type-options', 'nosniff')
-    .header('cache-control', 'no-store')
-    .send({ ...failure(new Svc3Error('BadRequest', `path: ${problem}`, { details: { causes } })), code });
+/** What the router takes for no path is refused in the words of its API surface too. No hook of the server sees such a request. */
+function createPathRefusal(ownerOf: (path: string) => ApiSurface): RefusePath {
+  return ({ code: why }, request, reply) => {
+    const isTooLong = why === 'FST_ERR_MAX_PARAM_LENGTH';
+    const problem = isTooLong
+      ? `has a part of more than ${maxPartLength} characters`
+      : 'is not percent-encoded UTF-8';
+    const causes = [{ field: 'path', message: problem }];
+    const code = isTooLong ? 414 : 400;
+    const error = new Svc3Error('BadRequest', `path: ${problem}`, { details: { causes } });
+    const body = ownerOf(request.url).refusal(error, request) as Readonly<Record<string, unknown>>;
+    void reply
+      .code(code)
+      .header('x-content-type-options', 'nosniff')
+      .header('cache-control', 'no-store')
+      // Of a Status alone.
+      .send('code' in body ? { ...body, code } : body);
+  };
 }
 
 const unknownPath: ApiSurface = {
@@ -195,9 +188,13 @@ export function createServer(options: ServerOptions): HttpServer {
       bodies,
     },
   };
-  const app: FastifyInstance = Fastify(fastifyOptions(options));
+  const malformed = createMalformedAnswers(maxHeaderBytes);
+  const ownerOf = (path: string): ApiSurface =>
+    options.surfaces.find(({ surface }) => surface.owns?.(path) === true)?.surface ?? unknownPath;
+  const app: FastifyInstance = Fastify(fastifyOptions(options, malformed, createPathRefusal(ownerOf)));
   const server = app.server as unknown as Http2SecureServer;
   options.tls.attach(server);
+  malformed.follow(server);
   const connections = trackConnections(server);
 
   void app.register(multipart, {
@@ -206,7 +203,7 @@ export function createServer(options: ServerOptions): HttpServer {
   installRequestStates(app);
   app.addHook('onRequest', (request, reply, done) => {
     beginRequest(request, reply, context);
-    done();
+    done(malformed.refusal(request.raw));
   });
   app.addHook('onSend', (request, reply, _payload, done) => {
     if (connections.leaving && request.raw.httpVersionMajor === 1) void reply.header('connection', 'close');
@@ -217,13 +214,11 @@ export function createServer(options: ServerOptions): HttpServer {
   });
   installBodyReader(app, options.bodyTimeoutMs);
   app.setErrorHandler((error, request, reply) => {
-    void refuse(unknownPath, request, reply, error, context.services.log);
+    void refuse(ownerOf(request.url), request, reply, error, context.services.log);
   });
   app.setNotFoundHandler((request, reply) => {
-    const owner =
-      options.surfaces.find(({ surface }) => surface.owns?.(request.url) === true)?.surface ?? unknownPath;
     return refuse(
-      owner,
+      ownerOf(request.url),
       request,
       reply,
       new Svc3Error('NotFound', 'the server could not find the requested resource'),

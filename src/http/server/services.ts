@@ -104,7 +104,7 @@ export interface RemoteCatalog {
   }>;
 }
 
-/** Opens streams to the runner of a VM. */
+/** Opens streams to the runner of a VM: they end where the guest's side does, and fail where they were cut, with an error that says where. */
 export interface RunnerConnections {
   /**
    * `once`, where given, names a use that the runner allows one time.

@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http';
-import { pipeline, type Duplex } from 'node:stream';
-import { createWebSocketStream, WebSocketServer, type WebSocket } from 'ws';
+import type { Duplex } from 'node:stream';
+import { WebSocketServer, type WebSocket } from 'ws';
 import { isSvc3Error, messageOf, Svc3Error } from '../../errors.ts';
+import { closeCodes, closeReason, joinWebSocket, keepAlive, type Cut } from '../../net/websocket.ts';
 import type { Authenticator } from '../auth/auth.ts';
 import type { ConcurrencyLimit } from '../auth/limits.ts';
 import { requireConsole } from '../routes/console.ts';
@@ -28,25 +29,13 @@ const defaultPingMs = 30_000;
 /** The largest message that is taken from a client; noVNC's are some kilobytes. */
 const maxMessageBytes = 16 * 1024 * 1024;
 
-/** RFC 6455, 7.4.1: the endpoint ends the connection since a message, or here its sender, violates its policy. */
-const policyViolation = 1008;
 /** RFC 6455, 7.4.2: an application's own. A page cannot have the stream now, and the reason says why. */
 const unavailable = 4503;
-/** What a close frame takes as a reason: 123 bytes. */
-function closeReason(message: string): string {
-  return message.replaceAll(/[^\x20-\x7e]/g, '?').slice(0, 123);
-}
 
-/** Ends a connection whose client answers no ping: it is gone without a word. */
-function keepAlive(ws: WebSocket, everyMs: number): void {
-  let isAlive = true;
-  ws.on('pong', () => (isAlive = true));
-  const heart = setInterval(() => {
-    if (!isAlive) ws.terminate();
-    else if (ws.readyState === ws.OPEN) ws.ping();
-    isAlive = false;
-  }, everyMs);
-  ws.once('close', () => clearInterval(heart));
+/** What a client is told of a runner's stream that did not come to its end. */
+function cutOf(cause?: Error): Cut {
+  const reason = isSvc3Error(cause) ? cause.message : "the connection to the VM's runner was cut";
+  return { code: closeCodes.badGateway, reason };
 }
 
 /** Takes the WebSocket routes of the server: checks ticket or token, opens the stream of the runner, joins both. */
@@ -105,8 +94,6 @@ class Streams {
       this.#refusePage(upgrade, messageOf(error));
       return;
     }
-    // Whatever becomes of the client, the runner learns of it.
-    socket.once('close', () => runner.destroy());
     if (socket.destroyed) {
       runner.destroy();
       return;
@@ -135,12 +122,13 @@ class Streams {
   }
 
   #join({ request, socket, head }: Upgrade, runner: Duplex, admitted: Admitted): void {
+    // Whatever becomes of the client, the runner learns of it.
+    const leave = () => void runner.destroy();
+    socket.once('close', leave);
     this.#sockets.handleUpgrade(request, socket, head, (ws) => {
+      socket.off('close', leave);
       this.#watch(ws, runner, admitted);
-      const stream = createWebSocketStream(ws, { allowHalfOpen: false });
-      pipeline(stream, runner, () => stream.destroy());
-      pipeline(runner, stream, () => ws.close());
-      ws.on('error', () => runner.destroy());
+      joinWebSocket(ws, runner, cutOf);
       keepAlive(ws, this.#options.pingEveryMs ?? defaultPingMs);
     });
   }
@@ -151,7 +139,7 @@ class Streams {
       admitted,
       this.#options.services.caches.accounts,
       ({ message }) => {
-        ws.close(policyViolation, closeReason(message));
+        ws.close(closeCodes.policyViolation, closeReason(message));
         runner.destroy();
       },
       this.#options.confirmEveryMs,

@@ -1,7 +1,7 @@
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import type { Duplex } from 'node:stream';
 import { connect } from 'node:tls';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { runnerPaths } from '../../../src/api/runner.ts';
 import { createRunnerClient } from '../../../src/runnerapi/client.ts';
 import { createControlKey, signControlToken, type ControlClaims } from '../../../src/runnerapi/token.ts';
@@ -156,6 +156,7 @@ describe('streams', () => {
     const runner = await startRunner(await aPod());
     await runner.reaches({ powerState: 'Running', guestReachable: true });
     const [one, other] = await Promise.all([runner.client.openSerial(), runner.client.openSerial()]);
+    for (const stream of [one, other]) onTestFinished(() => void stream.destroy());
     const seen = [one, other].map((stream) => {
       let text = '';
       stream.on('data', (chunk: Buffer) => (text += chunk.toString('utf8')));

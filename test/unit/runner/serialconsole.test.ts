@@ -77,12 +77,15 @@ describe('a serial console', () => {
   test('ends for who reads too slowly, and for nobody else', async () => {
     const { output } = boot();
     const [slow, fast] = [console.connect(), console.connect()];
+    const told: string[] = [];
+    slow.on('error', ({ message }) => told.push(message));
     fast.on('data', () => undefined);
     for (let i = 0; i < 20; i++) {
       output.write(Buffer.alloc(64 * 1024));
       await settled();
     }
     expect([slow.destroyed, fast.destroyed]).toEqual([true, false]);
+    expect(told).toEqual(['it was read too slowly']);
     expect(logged).toHaveLength(20 * 64 * 1024);
   });
 

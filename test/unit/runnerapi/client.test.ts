@@ -1,7 +1,9 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
+import { finished } from 'node:stream/promises';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import type { ErrorReason } from '../../../src/errors.ts';
+import type { WebSocket } from 'ws';
+import type { ErrorReason, Svc3Error } from '../../../src/errors.ts';
 import { createCertificate } from '../../../src/runner/certificate.ts';
 import {
   createRunnerClient,
@@ -389,6 +391,41 @@ describe('a stream', () => {
       (_asked, socket) => (socket.end(reply), 'refused'),
     );
     await expect(clientOf(runner).openTunnel(22)).rejects.toMatchObject(error);
+  });
+
+  const told = (headers: string[]) => headers.push('Svc3-Stream-Ends: told');
+  const silent = (): void => undefined;
+  test.each<[string, (headers: string[]) => unknown, (ws: WebSocket) => void, string]>([
+    ['that ends', told, (ws) => ws.close(), 'ended'],
+    ['that ends with the code of an end', told, (ws) => ws.close(1000), 'ended'],
+    ['that is cut', told, (ws) => ws.terminate(), "the connection to the VM's runner was cut"],
+    ['that the runner closes', told, (ws) => ws.close(1011, 'the guest broke'), 'the guest broke'],
+    ['of a runner that tells no ends, which cuts it at its end', silent, (ws) => ws.terminate(), 'ended'],
+    ['of such a runner that closes it', silent, (ws) => ws.close(1001, 'long enough'), 'ended'],
+  ])('%s says so', async (_what, headersOf, act, outcome) => {
+    const runner = await standIn(() => undefined);
+    runner.sockets.on('headers', headersOf);
+    const stream = await clientOf(runner).openTunnel(22);
+    stream.write('hello');
+    await once(stream, 'data');
+    for (const ws of runner.sockets.clients) act(ws);
+    stream.resume();
+    const seen = await finished(stream, { writable: false }).then(
+      () => 'ended',
+      ({ reason, message }: Svc3Error) => [reason, message],
+    );
+    expect(seen).toEqual(outcome === 'ended' ? outcome : ['BadGateway', outcome]);
+  });
+
+  test('that we leave tells of no cut', async () => {
+    const runner = await standIn(() => undefined);
+    runner.sockets.on('headers', told);
+    const stream = await clientOf(runner).openSerial();
+    const failed = vi.fn();
+    stream.on('error', failed);
+    stream.destroy();
+    await once(stream, 'close');
+    expect(failed).not.toHaveBeenCalled();
   });
 
   test('that is open is not ended by the time of a call', async () => {

@@ -27,6 +27,8 @@ export interface StandIn {
   readonly port: number;
   readonly certificate: RunnerCertificate;
   readonly asked: Asked[];
+  /** What streams are opened on. */
+  readonly sockets: WebSocketServer;
   /** TLS connections that have been opened. */
   connections(): number;
   /** Those of them that are open still. */
@@ -74,5 +76,5 @@ export async function standIn(
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   const open = (): Promise<number> => connectionsOf(server);
-  return { port, certificate, asked, connections: () => connections, open, close };
+  return { port, certificate, asked, sockets, connections: () => connections, open, close };
 }

@@ -1,22 +1,23 @@
 import type { Duplex } from 'node:stream';
 import { createWebSocketStream, WebSocket } from 'ws';
 import { Svc3Error } from '../../../errors.ts';
+import { closeCodes, isEnd, keepAlive } from '../../../net/websocket.ts';
 import { refusalNamed, refusalOf, refusalText, unreachable } from './refusal.ts';
 
 const handshakeTimeoutMs = 30_000;
 /** The api passes on what a runner sends at once. */
 const largestFrame = 16 * 1024 * 1024;
 
-/** Codes with which one side says that it has nothing more to say (RFC 6455, 7.4.1). */
-const ends: ReadonlySet<number> = new Set([1000, 1005]);
-/** The server has found out that its caller may not have the stream any more. */
-const policyViolation = 1008;
+/** How often the server is asked whether it is still there, in milliseconds. It asks more often, also where it reads nothing meanwhile. */
+const pingEveryMs = 60_000;
 
 /** Why a WebSocket is over; undefined where its stream has come to its end. */
 function faultOf(origin: string, code: number, reason: string): Svc3Error | undefined {
-  if (ends.has(code)) return undefined;
-  if (code === policyViolation)
+  if (isEnd(code)) return undefined;
+  // The server has found out that its caller may not have the stream any more.
+  if (code === closeCodes.policyViolation)
     return refusalNamed(reason.startsWith('Unauthorized') ? 'Unauthorized' : 'Forbidden', reason);
+  if (code === closeCodes.badGateway && reason !== '') return new Svc3Error('BadGateway', reason);
   const why = reason === '' ? '' : `: ${reason}`;
   return new Svc3Error('BadGateway', `the connection to ${origin} was cut${why}`);
 }
@@ -33,6 +34,7 @@ export function openSocket({ url, token, ca }: { url: string; token: string; ca?
   });
   return new Promise((resolve, reject) => {
     socket.once('open', () => {
+      keepAlive(socket, pingEveryMs);
       // ws takes every close for the end of the stream; whoever listens before it comes first.
       socket.once('close', (code, reason) => {
         const fault = faultOf(origin, code, reason.toString('utf8'));

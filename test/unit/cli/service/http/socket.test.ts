@@ -67,6 +67,12 @@ describe('a WebSocket of the api', () => {
       'the connection to ORIGIN was cut: going away',
     ],
     [
+      'was cut behind the server',
+      (socket) => socket.close(1014, "the connection to the VM's runner was cut"),
+      'BadGateway',
+      "the connection to the VM's runner was cut",
+    ],
+    [
       'ends with its token',
       (socket) => socket.close(1008, 'Unauthorized: the session has ended with the token that opened it'),
       'Unauthorized',

@@ -1,0 +1,77 @@
+import { createPublicKey } from 'node:crypto';
+import { once } from 'node:events';
+import { PassThrough, type Duplex } from 'node:stream';
+import { finished } from 'node:stream/promises';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Svc3Error } from '../../../src/errors.ts';
+import { createCertificate } from '../../../src/runner/certificate.ts';
+import { createControlServer } from '../../../src/runner/control.ts';
+import { createRunnerClient, type RunnerClient } from '../../../src/runnerapi/client.ts';
+import { createControlKey, signControlToken } from '../../../src/runnerapi/token.ts';
+
+const { privateKey } = createControlKey();
+const publicKey = createPublicKey(privateKey);
+let runner: ReturnType<typeof createControlServer>;
+let client: RunnerClient;
+/** The guest's side of the stream that was opened last. */
+let guest: Duplex;
+
+beforeEach(async () => {
+  runner = createControlServer({
+    uid: () => 'vm-1',
+    certificate: createCertificate('vm-1'),
+    keys: () => Promise.resolve([publicKey]),
+    routes: [],
+    streams: [
+      {
+        path: '/v1/serial',
+        action: 'serial',
+        target: () => Promise.resolve({ stream: (guest = new PassThrough()) }),
+      },
+    ],
+    log: {} as never,
+  });
+  const port = await runner.listen('127.0.0.1', 0);
+  const sign = (claims: Parameters<typeof signControlToken>[0]) => signControlToken(claims, privateKey);
+  client = createRunnerClient({ address: '127.0.0.1', port, vmUid: 'vm-1', sign });
+});
+
+afterEach(() => runner.close());
+
+/** What the api sees of a stream to which this happens. */
+async function seen(act: () => unknown) {
+  const stream = await client.openSerial();
+  let text = '';
+  stream.on('data', (chunk: Buffer) => (text += chunk.toString()));
+  stream.write('hello');
+  await once(stream, 'data');
+  await act();
+  return finished(stream, { writable: false }).then(
+    () => text,
+    ({ reason, message }: Svc3Error) => `${reason}: ${message}`,
+  );
+}
+
+describe('a stream of a runner ends at the api', () => {
+  test('where the guest ends it, behind its last byte', async () => {
+    expect(await seen(() => guest.end(', and goodbye'))).toBe('hello, and goodbye');
+  });
+
+  test.each<[string, () => unknown, string]>([
+    [
+      'where it breaks',
+      () => guest.destroy(new Error('it was read too slowly')),
+      'the connection to the guest broke: it was read too slowly',
+    ],
+    ['where the runner ends', () => runner.close(), "the VM's runner has ended"],
+  ])('with a fault %s', async (_what, act, message) => {
+    expect(await seen(act)).toBe(`BadGateway: ${message}`);
+  });
+
+  test('and the guest is let go of where the api leaves', async () => {
+    const stream = await client.openSerial();
+    const closed = once(guest, 'close');
+    stream.destroy();
+    await closed;
+  });
+});
