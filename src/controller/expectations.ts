@@ -46,6 +46,7 @@ export function createExpectations<T extends KubeObject>(
   /** In the order of their ends: one timer, for the first, does for all. */
   const known = new Map<string, Expectation<T>>();
   let timer: NodeJS.Timeout | undefined;
+  let turn: NodeJS.Immediate | undefined;
 
   function expire(): void {
     timer = undefined;
@@ -63,7 +64,9 @@ export function createExpectations<T extends KubeObject>(
   function arm(): void {
     const [first] = known.values();
     if (timer !== undefined || first === undefined) return;
-    timer = setTimeout(expire, Math.max(1, first.due - performance.now())).unref();
+    // A process that did not run for a while has its timers called before it reads what the watch has brought meanwhile.
+    const afterReading = () => void (turn = setImmediate(expire));
+    timer = setTimeout(afterReading, Math.max(1, first.due - performance.now())).unref();
   }
 
   function expect(key: string, object: T, isDeleted: boolean): void {
@@ -99,6 +102,7 @@ export function createExpectations<T extends KubeObject>(
     forget: (key) => known.delete(key),
     clear() {
       clearTimeout(timer);
+      clearImmediate(turn);
       timer = undefined;
       known.clear();
     },

@@ -7,6 +7,7 @@ import type { GuestAgent } from './agent.ts';
 import type { Machine } from './machine.ts';
 import type { Qmp } from './qmp.ts';
 import { qemuImg } from './qemuimg.ts';
+import { thaw } from './standstill.ts';
 
 export interface CopyContext {
   readonly target: string;
@@ -170,22 +171,6 @@ async function freeze(agent: GuestAgent): Promise<boolean> {
     // A freeze that timed out may still come: the thaw below ends it.
   }
   await thaw(agent);
-  return false;
-}
-
-/**
- * A guest left frozen hangs for good: tried until the agent says yes, or is gone.
- *
- * @returns whether it said yes
- */
-async function thaw(agent: GuestAgent): Promise<boolean> {
-  for (let tries = 0; tries < 5; tries += 1) {
-    const isDone = await agent.execute('guest-fsfreeze-thaw', undefined, { timeoutMs: 15_000 }).then(
-      () => true,
-      () => false,
-    );
-    if (isDone) return true;
-  }
   return false;
 }
 

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { queryStatus } from './bringdown.ts';
-import { setClock } from './introduction.ts';
 import type { Machine } from './machine.ts';
+import { catchUp } from './standstill.ts';
 import type { StatusBoard } from './status.ts';
 
 export interface FullDiskParts {
@@ -55,7 +55,7 @@ export class FullDisk {
       await pause(settleMs);
       if ((await queryStatus(machine.qmp)) === 'running' && status.current.reason === 'DiskFull') {
         status.update({ powerState: 'Running', reason: undefined, message: undefined, retrying: false });
-        void setClock(machine.agent).catch(() => undefined);
+        void catchUp(machine.agent);
       }
     }
   }

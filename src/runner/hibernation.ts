@@ -11,6 +11,7 @@ import { overlaySize } from './overlay.ts';
 import type { RunnerFolders } from './preparation.ts';
 import type { Qmp } from './qmp.ts';
 import { describeMachine, hasDrive, readHostCpu } from './savedmachine.ts';
+import { catchUp } from './standstill.ts';
 import type { DiskStamp, SavedState, StateFile } from './statefile.ts';
 import { ColdStart, loadMemory, loadSeconds, type Launch } from './warmstart.ts';
 import type { Running } from './watch.ts';
@@ -62,7 +63,7 @@ export class Hibernation {
 
   /**
    * Writes memory and device state of a guest that is stopped for good; its QEMU is to be ended then. Where that fails the guest goes on as
-   * before, and nothing is left on the volume.
+   * before, with the time of now, and nothing is left on the volume.
    *
    * @param saved - what the state file says from then on, in the same write
    * @throws Svc3Error Conflict where the volume has no room, Error in QEMU's words or the signal's reason
@@ -85,7 +86,8 @@ export class Hibernation {
       await qmp.execute('blockdev-set-active', { active: true }).catch(() => undefined);
       await qmp.execute('cont');
       await giveBack();
-      if (!hasRun) await qmp.execute('stop');
+      if (hasRun) void catchUp(machine.agent);
+      else await qmp.execute('stop');
       throw error;
     }
   }

@@ -7,6 +7,7 @@ import { chardevs } from './args.ts';
 import { startProgram, waitForEnd } from './guestprogram.ts';
 import type { Qmp } from './qmp.ts';
 import { renewRandomness, stir } from './reseed.ts';
+import { setClock, thawWhereFrozen } from './standstill.ts';
 
 type Agent = Pick<GuestAgent, 'execute' | 'isAnswering'>;
 type Log = Pick<Logger, 'info' | 'warn'>;
@@ -82,7 +83,7 @@ function endOf({ exited }: Guest): AbortSignal {
   return ended.signal;
 }
 
-/** The agent, which is given time for each command; undefined where the guest has none that answers. */
+/** The agent, which is given time for each command, of a guest that is not frozen; undefined where the guest has none that answers. */
 async function answering({ agent, qmp }: Guest, log: Log): Promise<Pick<Agent, 'execute'> | undefined> {
   if (!(await hasAgent(qmp))) {
     log.info({}, 'the guest was told nothing: it has no agent');
@@ -92,10 +93,12 @@ async function answering({ agent, qmp }: Guest, log: Log): Promise<Pick<Agent, '
     log.warn({}, 'the guest was told nothing: its agent does not answer');
     return undefined;
   }
-  return {
+  const patient: Pick<Agent, 'execute'> = {
     execute: (command, args, options = {}) =>
       agent.execute(command, args, { timeoutMs: answersWithinMs, ...options }),
   };
+  await thawWhereFrozen(patient);
+  return patient;
 }
 
 interface Chardev {
@@ -157,14 +160,4 @@ async function attempt(what: string, step: () => Promise<unknown>, log: Log): Pr
   await step().catch((error: unknown) => {
     log.info({ reason: messageOf(error) }, `the guest was not told its ${what}`);
   });
-}
-
-/** The clock of a guest that stood still. */
-export async function setClock(agent: Pick<GuestAgent, 'execute'>): Promise<void> {
-  try {
-    await agent.execute('guest-set-time', { time: Date.now() * 1_000_000 });
-  } catch {
-    // The agent also sets the hardware clock, and refuses where the program for that is not installed, as on Debian 13.
-    await startProgram(agent, 'date', ['-u', '-s', `@${Math.round(Date.now() / 1000)}`]);
-  }
 }

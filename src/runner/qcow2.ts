@@ -1,4 +1,5 @@
 import { open } from 'node:fs/promises';
+import { isQcow2, qcow2Features, qcow2HeaderBytes, readQcow2Fields } from '../qcow2.ts';
 
 /** What the first bytes of a disk file say. */
 export type DiskHeader =
@@ -12,33 +13,26 @@ export type DiskHeader =
       encrypted: boolean;
     };
 
-const magic = 0x514649fb;
-/** Bit 2 of the incompatible features: guest data lies in another file. */
-const externalDataFile = 1n << 2n;
-
-/** Reads a disk's header without following anything that it names; needs the first 112 bytes. */
+/** Reads a disk's header, the first 104 bytes of its file, without following anything that it names. */
 export function readDiskHeader(bytes: Buffer): DiskHeader {
-  if (bytes.length < 72 || bytes.readUInt32BE(0) !== magic) return { kind: 'raw' };
-  const version = bytes.readUInt32BE(4);
-  const features = version >= 3 && bytes.length >= 80 ? bytes.readBigUInt64BE(72) : 0n;
+  if (bytes.length < qcow2HeaderBytes.version2 || !isQcow2(bytes)) return { kind: 'raw' };
+  const fields = readQcow2Fields(bytes);
   return {
     kind: 'qcow2',
-    version,
-    virtualSize: Number(bytes.readBigUInt64BE(24)),
-    backingFile: bytes.readBigUInt64BE(8) !== 0n,
-    dataFile: (features & externalDataFile) !== 0n,
-    encrypted: bytes.readUInt32BE(32) !== 0,
+    version: fields.version,
+    virtualSize: Number(fields.virtualSize),
+    backingFile: fields.backingFileOffset !== 0n,
+    dataFile: (fields.incompatibleFeatures & qcow2Features.externalData) !== 0n,
+    encrypted: fields.encryption !== 0,
   };
 }
-
-/** What of a file `readDiskHeader` needs. */
-const headerBytes = 112;
 
 /** The header of the disk in a file. */
 export async function headerOf(path: string): Promise<DiskHeader> {
   const file = await open(path);
   try {
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(headerBytes), 0, headerBytes, 0);
+    const length = qcow2HeaderBytes.version3;
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, 0);
     return readDiskHeader(buffer.subarray(0, bytesRead));
   } finally {
     await file.close();

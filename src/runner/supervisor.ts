@@ -5,30 +5,28 @@ import type { ClaimRequest, PowerRequest, ResizeReply, RunnerPort, RunnerSpec } 
 import { messageOf, Svc3Error } from '../errors.ts';
 import type { ControlAction } from '../runnerapi/token.ts';
 import { devices } from './args.ts';
-import { bringDown, endNow, queryStatus } from './bringdown.ts';
+import { bringDown, queryStatus } from './bringdown.ts';
 import { Disk } from './disk.ts';
 import { diagnoseExit, RunnerFailure } from './failure.ts';
 import { Hibernation, unlessAborted } from './hibernation.ts';
 import { Launcher } from './launcher.ts';
-import { createStartPhases } from './metrics/phases.ts';
+import { createStartPhases } from './startphases.ts';
 import { changePorts } from './podports.ts';
-import { checkVerb, createQueue, isCarriedOut } from './powerstate.ts';
+import { createQueue } from './powerstate.ts';
 import { withSettings, type Host } from './preparation.ts';
-import { introduce, setClock } from './introduction.ts';
+import { introduce } from './introduction.ts';
 import { guestDown } from './readiness.ts';
 import { forwardAddress, type PortRelay } from './relay.ts';
 import { createRetries, type Retries } from './retries.ts';
 import { type SavedState, startingState, StateFile } from './statefile.ts';
 import { createStatusBoard, type StatusBoard } from './status.ts';
+import { PowerVerbs } from './verbs.ts';
 import { wokenFromPool } from './wokenstatus.ts';
 import type { Running } from './watch.ts';
 import type { SerialConsole } from './serialconsole.ts';
 
 /** A guest that waits for a VM tells when it changes; this is for what was missed, in milliseconds. */
 const lookAgainMs = 60_000;
-
-/** Nobody waits longer for a memory that is written to a disk, in milliseconds. */
-const longestWriteMs = 3_600_000;
 
 export interface SupervisorOptions {
   readonly host: Host;
@@ -40,7 +38,7 @@ export interface SupervisorOptions {
 }
 
 /**
- * Drives the one QEMU of a VM: boots it, carries out power verbs, starts it again after a crash. What must outlive this
+ * Drives the one QEMU of a VM: boots it, has power verbs carried out (`verbs.ts`), starts it again after a crash. What must outlive this
  * process is in the state file before it is done, so that a runner that is killed goes on where it was.
  */
 export class Supervisor {
@@ -54,6 +52,7 @@ export class Supervisor {
   readonly #memory: Hibernation;
   readonly #retries: Retries;
   readonly #launcher: Launcher;
+  readonly #verbs: PowerVerbs;
   #running: Running | undefined;
   #retryTimer: NodeJS.Timeout | undefined;
   #isEnding = false;
@@ -94,6 +93,24 @@ export class Supervisor {
       lead: (ports) => this.#lead(ports),
       isEnding: () => this.#isEnding,
     });
+    this.#verbs = new PowerVerbs({
+      spec: host.spec,
+      state: this.#state,
+      disk: this.#disk,
+      memory: this.#memory,
+      retries: this.#retries,
+      status: this.status,
+      log: options.log,
+      guest: {
+        running: () => this.#running,
+        isEnding: () => this.#isEnding,
+        boot: () => this.#boot(),
+        takeDown: (graceMs) => this.#takeDown(graceMs),
+        cancelRetry: () => clearTimeout(this.#retryTimer),
+        stopped: (reason) => this.#stopped(reason),
+        note: (change) => this.#note(change),
+      },
+    });
   }
 
   /** What the guest runs with, or will when it is started next without other settings. */
@@ -120,7 +137,7 @@ export class Supervisor {
 
   /** Whether the guest is where its memory is, on its disk: that is not all of the guest. */
   isAsleep(): boolean {
-    return this.#running === undefined && this.#memory.isThere;
+    return this.#verbs.isAsleep();
   }
 
   /** Keeps the disk from being taken away, and QEMU from ending by itself, until then. */
@@ -140,7 +157,7 @@ export class Supervisor {
 
   /** Carries out a verb. Throws Conflict when it does not fit the state. */
   power(request: PowerRequest): Promise<void> {
-    return this.inTurn(() => this.#carryOut(request));
+    return this.inTurn(() => this.#verbs.carryOut(request));
   }
 
   /** The guest becomes that of a VM. Throws Conflict where it is another VM's, or never waited for one. */
@@ -187,7 +204,7 @@ export class Supervisor {
     const signal = AbortSignal.timeout(suspendSeconds * 1000);
     try {
       await unlessAborted(this.#guestHeld, signal);
-      await this.#writeMemory(running, { signal, saved: {} });
+      await this.#verbs.writeMemory(running, { signal, saved: {} });
       return true;
     } catch (error) {
       const message = `the guest was shut down when its pod ended, its memory could not be written: ${messageOf(error)}`;
@@ -195,26 +212,6 @@ export class Supervisor {
       await this.#state.save({ notSuspended: message }).catch(() => undefined);
       return false;
     }
-  }
-
-  /** From here on the guest is where its memory is. */
-  async #writeMemory(running: Running, how: Parameters<Hibernation['write']>[1]): Promise<void> {
-    await this.#memory.write(running, how);
-    running.expected = true;
-    await endNow(running.machine);
-    this.#asleep();
-  }
-
-  #asleep(message = "the guest's memory is on its disk"): void {
-    const told = { reason: 'Requested', message } as const;
-    this.status.update({
-      powerState: 'Suspended',
-      suspendKind: 'Disk',
-      retrying: false,
-      ...guestDown,
-      ...told,
-    });
-    this.#options.log.info({}, message);
   }
 
   async #begin(): Promise<void> {
@@ -239,8 +236,8 @@ export class Supervisor {
     } catch (error) {
       return this.#fail(asFailure(error), false);
     }
-    if (this.#memory.isThere && powerState === 'Suspended') return this.#asleep();
-    if (this.#memory.isThere) return void (await this.#stop());
+    if (this.#memory.isThere && powerState === 'Suspended') return this.#verbs.asleep();
+    if (this.#memory.isThere) return void (await this.#verbs.stop());
     if (powerState === 'Suspended') {
       const message = 'the memory of the suspended guest was lost with its pod or runner';
       return this.#stopped('SuspendedStateLost', message);
@@ -443,126 +440,6 @@ export class Supervisor {
     this.#options.log.info({ by: running.end ?? 'runner' }, 'QEMU ended');
   }
 
-  async #carryOut(request: PowerRequest): Promise<void> {
-    const { action } = request;
-    if (isCarriedOut(request, this.#state.current)) return;
-    if (this.#isEnding) throw new Svc3Error('ServiceUnavailable', 'the VM is being shut down');
-    const { powerState } = this.status.current;
-    if (request.suspendTo !== 'Disk' || powerState !== 'Suspended') checkVerb(action, powerState);
-    this.status.update({ busy: action });
-    this.#options.log.info({ action }, 'power verb begun');
-    const verbs = {
-      start: () => this.#start(request),
-      stop: () => this.#stopOrSay(),
-      restart: () => this.#restart(request),
-      suspend: () => (request.suspendTo === 'Disk' ? this.#suspendToDisk() : this.#suspend()),
-      resume: () => this.#resume(),
-      revert: () => this.#revert(request),
-    };
-    try {
-      await verbs[action]();
-    } finally {
-      this.status.update({ busy: undefined });
-    }
-  }
-
-  async #start(request: PowerRequest): Promise<void> {
-    await this.#noteRequest(request);
-    this.#retries.renew();
-    await this.#boot();
-  }
-
-  /** Written down first: a runner that is killed before the guest is down takes it along, and boots it anew by itself. */
-  async #restart(request: PowerRequest): Promise<void> {
-    clearTimeout(this.#retryTimer);
-    await this.#disk.free();
-    await this.#noteRequest(request);
-    await this.#takeDown(this.#options.host.spec.graceSeconds * 1000);
-    this.status.update({ powerState: 'Stopped', ...guestDown, retrying: false });
-    this.#retries.renew();
-    await this.#boot();
-  }
-
-  /** The VM is to run, and the boot that follows answers these requests. */
-  async #noteRequest(request: PowerRequest): Promise<void> {
-    const { current } = this.#state;
-    const startRequest = request.startRequest ?? current.startRequest;
-    const restartRequest = request.restartRequest ?? current.restartRequest;
-    const settings = request.settings ?? current.settings;
-    const told = { reason: undefined, message: undefined };
-    await this.#state.save({ powerState: 'Running', ...told, startRequest, restartRequest, settings });
-    this.status.update({ startRequest, restartRequest, settingsVersion: settings?.version });
-  }
-
-  /** Whoever asks is to ask again: what keeps the guest from going on may go away. */
-  async #stopOrSay(): Promise<void> {
-    if (await this.#stop()) return;
-    const { message = 'it does not go on' } = this.status.current;
-    const why = `the guest has to go on from its memory before it can be shut down: ${message}`;
-    throw new Svc3Error('ServiceUnavailable', why);
-  }
-
-  /** @returns false where a guest that is asleep could not go on: it is asleep still, and the message says why. */
-  async #stop(): Promise<boolean> {
-    clearTimeout(this.#retryTimer);
-    await this.#disk.free();
-    await this.#note({ powerState: 'Stopped', reason: 'Requested', message: undefined });
-    // What it has not written yet is in its memory.
-    if (this.#memory.isThere) await this.#boot();
-    if (this.isAsleep()) {
-      this.#asleep(this.status.current.message);
-      return false;
-    }
-    await this.#takeDown(this.#options.host.spec.graceSeconds * 1000);
-    await this.#stopped('Requested');
-    return true;
-  }
-
-  async #suspend(): Promise<void> {
-    await this.#need().machine.qmp.execute('stop');
-    await this.#state.save({ powerState: 'Suspended', reason: 'Requested', message: undefined });
-    const only = this.#options.host.spec.gpuPassthrough ? ' only, since the VM has a GPU' : '';
-    const message = `suspended in memory${only}: it is lost when the pod ends`;
-    this.status.update({ powerState: 'Suspended', reason: 'Requested', message });
-  }
-
-  async #suspendToDisk(): Promise<void> {
-    if (this.#running === undefined && this.#memory.isThere) return;
-    const running = this.#need();
-    await this.#disk.free();
-    const saved = { powerState: 'Suspended', reason: 'Requested', message: undefined } as const;
-    await this.#writeMemory(running, { signal: AbortSignal.timeout(longestWriteMs), saved });
-  }
-
-  async #resume(): Promise<void> {
-    if (this.#running === undefined && this.#memory.isThere) {
-      await this.#state.save({ powerState: 'Running', reason: undefined, message: undefined });
-      return this.#boot();
-    }
-    const { machine } = this.#need();
-    await machine.qmp.execute('cont');
-    void setClock(machine.agent).catch(() => undefined);
-    await this.#state.save({ powerState: 'Running', reason: undefined, message: undefined });
-    this.status.update({ powerState: 'Running', reason: undefined, message: undefined });
-  }
-
-  async #revert({ stopped, revertRequest }: PowerRequest): Promise<void> {
-    clearTimeout(this.#retryTimer);
-    await this.#disk.free();
-    const powerState = stopped === true ? 'Stopped' : 'Running';
-    const told = { reason: 'Requested', message: undefined } as const;
-    await this.#memory.forget({ powerState, ...told, reverting: { request: revertRequest } });
-    if (this.#running !== undefined) {
-      this.#running.expected = true;
-      await endNow(this.#running.machine);
-    }
-    const down = { powerState: 'Stopped', suspendKind: undefined, ...guestDown } as const;
-    this.status.update({ ...down, ...told, retrying: false });
-    this.#retries.renew();
-    if (powerState === 'Running') await this.#boot();
-    else await this.#disk.prepare();
-  }
-
   async #eject(): Promise<void> {
     if (!this.#options.host.spec.iso) throw new Svc3Error('Conflict', 'the VM has no CD');
     if (this.#state.current.ejected) return;
@@ -584,11 +461,6 @@ export class Supervisor {
   async #lead(ports: readonly RunnerPort[], portsMessage?: string): Promise<void> {
     await this.#options.relay.lead(ports);
     this.status.update({ ports, portsMessage });
-  }
-
-  #need(): Running {
-    if (this.#running === undefined) throw new Svc3Error('Conflict', 'the VM does not run');
-    return this.#running;
   }
 }
 

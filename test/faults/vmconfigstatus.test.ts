@@ -5,6 +5,7 @@ import type { Vm } from '../../src/api/vm.ts';
 import type { VmConfig, VmConfigSpec, VmConfigStatus } from '../../src/api/vmconfig.ts';
 import { createInformers } from '../../src/controller/informers.ts';
 import { createVmConfigController } from '../../src/controllers/vmconfig/controller.ts';
+import { isSvc3Error } from '../../src/errors.ts';
 import { createRecorder } from '../../src/kube/recorder.ts';
 import { createLogger, createMetrics } from '../../src/telemetry.ts';
 import { inProcess } from '../integration/cli/inprocess.ts';
@@ -40,6 +41,8 @@ interface Operator {
   passes(): number;
   /** Objects that were fetched or listed since the caches were complete. */
   reads(): number;
+  /** Writes that kube-apiserver has refused, since the object was newer than the cache: on a loaded machine a watch may be behind by seconds. */
+  refused(): number;
 }
 
 /** The controller of VMConfigs as the operator runs it, without election. */
@@ -47,8 +50,14 @@ async function startOperator(): Promise<Operator> {
   const stopping = new AbortController();
   const { client, writes } = withFaults(cluster.client, () => 'none');
   let reads = 0;
+  let refused = 0;
   const counting = {
     ...client,
+    apply: (...args: Parameters<typeof client.apply>) =>
+      client.apply(...args).catch((error: unknown) => {
+        if (isSvc3Error(error, 'Conflict')) refused += 1;
+        throw error;
+      }),
     get: (...args: Parameters<typeof client.get>) => ((reads += 1), client.get(...args)),
     list: (...args: Parameters<typeof client.list>) => ((reads += 1), client.list(...args)),
   } as typeof client;
@@ -72,7 +81,7 @@ async function startOperator(): Promise<Operator> {
     stopping.abort();
     await Promise.all([watching, working]);
   });
-  return { writes, passes: () => passes, reads: () => reads };
+  return { writes, passes: () => passes, reads: () => reads, refused: () => refused };
 }
 
 function startDisks(): void {
@@ -245,7 +254,10 @@ test('a thousand VMConfigs of one Image are one write each when it becomes Ready
     await aConfig(namespace, name, {});
     await expect.poll(() => said(namespace, name), slow).toHaveLength(1);
   };
-  const now = () => ({ passes: operator.passes(), writes: operator.writes.length });
+  const now = () => ({
+    passes: operator.passes(),
+    writes: operator.writes.length - operator.refused(),
+  });
   await untilSeen('first');
 
   const made = now();
@@ -260,8 +272,9 @@ test('a thousand VMConfigs of one Image are one write each when it becomes Ready
   await sayOfImage(namespace, 'base', inStore);
   await expect.poll(reasons, slow).toEqual(['Resolved']);
   expect(now().writes - ready.writes).toBe(count);
-  expect(now().passes - ready.passes).toBeLessThanOrEqual(2 * count);
-  expect(operator.reads()).toBe(0);
+  // What was refused is read, and looked at again when its turn comes.
+  expect(now().passes - ready.passes).toBeLessThanOrEqual(2 * (count + operator.refused()));
+  expect(operator.reads()).toBe(operator.refused());
 }, 600_000);
 
 test('a VM that waits is not looked at for what its VMConfig says, but for what it asks', async () => {

@@ -5,7 +5,7 @@ import { readCpuTimes } from './cpu.ts';
 import { type DiskCounters, readDiskCounters } from './disks.ts';
 import { type AvailableMemory, readAvailable } from './memory.ts';
 import { type NetworkCounters, readTraffic } from './network.ts';
-import { podPhases } from './phases.ts';
+import { podPhases } from '../startphases.ts';
 import { readProc } from './proc.ts';
 import type { Family, Sample } from './text.ts';
 import { parseResident } from './usage.ts';

@@ -6,6 +6,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
 import { runnerPaths } from '../../../src/api/runner.ts';
+import { createGuestAgent } from '../../../src/runner/agent.ts';
 import { kill } from '../../support/processes.ts';
 import { type SmallVolume, smallVolume } from '../../support/smallvolume.ts';
 import { allowBootTime, aPod, inNewPod, startRunner, type Pod, type RunningRunner } from './harness.ts';
@@ -90,6 +91,20 @@ test('the end of the pod suspends no guest whose file systems are frozen for a c
   const second = await startRunner(inNewPod(first.pod));
   await second.reaches(up);
   expect(await second.guest('echo written > /root/file; sync; cat /root/file')).toBe('written\n');
+});
+
+test('a guest that a copy has left frozen is thawed when it goes on, wherever its memory was', async () => {
+  const runner = await aGuest(await aPod());
+  const agent = createGuestAgent(`${runner.pod.root}${runnerPaths.run}/agent.sock`);
+  const ask = (command: string) => agent.execute(command, undefined, { timeoutMs: 60_000 });
+  for (const suspendTo of ['Memory', 'Disk'] as const) {
+    expect(await ask('guest-fsfreeze-freeze')).toBeGreaterThan(0);
+    await runner.client.power({ action: 'suspend', suspendTo });
+    await runner.client.power({ action: 'resume' });
+    await expect.poll(() => ask('guest-fsfreeze-status'), { timeout: 60_000 }).toBe('thawed');
+    expect(await runner.guest('echo written > /root/file; sync; cat /root/file')).toBe('written\n');
+    expect(await seen(runner)).toBe('goes on\n');
+  }
 });
 
 test('a guest that is not suspended in time shuts down, and its next start says why it booted', async () => {
@@ -282,10 +297,14 @@ test('a memory that cannot be written is told in the words of QEMU, and the gues
   // There is room, and no more files can be made.
   const { files, ffree } = await statfs(volume.path);
   await run('mount', ['-o', `remount,nr_inodes=${files - ffree}`, volume.path]);
+  // As one that stood still for long.
+  await runner.guest('date -s @1000000000');
   await expect(runner.client.power({ action: 'suspend', suspendTo: 'Disk' })).rejects.toThrow(
     /memory\.new.*: No space left on device$/,
   );
   expect(await runner.client.state()).toMatchObject({ powerState: 'Running' });
+  const behind = async () => Math.abs(Number(await runner.guest('date +%s')) - Date.now() / 1000);
+  await expect.poll(behind, { timeout: 60_000 }).toBeLessThan(30);
   expect(await seen(runner)).toBe('goes on\n');
 });
 

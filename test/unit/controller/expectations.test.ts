@@ -1,3 +1,4 @@
+import { stat } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import {
   expectationMs,
@@ -150,4 +151,18 @@ describe('what was written and the cache does not show yet', () => {
     vi.advanceTimersByTime(expectationMs + 1);
     expect(expired).toEqual(['k']);
   });
+});
+
+test('what the server has said before the process had its turn again counts first: only then is a write late', async () => {
+  const expired: string[] = [];
+  const expectations = createExpectations<KubeObject>((key) => expired.push(key), 20);
+  const heard = new Promise<boolean>((resolve) => {
+    stat('.', () => resolve(expectations.observe('k', at('10'))));
+  });
+  expectations.wrote('k', at('10'));
+  expectations.wrote('l', at('11'));
+  // As on a machine that has much else to do: the answer of the watch lies there, and the time is over.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100);
+  expect(await heard).toBe(true);
+  await expect.poll(() => expired).toEqual(['l']);
 });

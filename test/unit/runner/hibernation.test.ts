@@ -1,7 +1,7 @@
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { Hibernation } from '../../../src/runner/hibernation.ts';
 import { type SavedState, StateFile } from '../../../src/runner/statefile.ts';
 import type { Running } from '../../../src/runner/watch.ts';
@@ -10,21 +10,24 @@ interface QemuGiven {
   readonly memoryMiB?: number;
   /** The object that has the guest's memory. */
   readonly backend?: 'memory-backend-ram' | 'memory-backend-file';
+  readonly state?: 'running' | 'paused';
 }
 
 /** A QEMU that writes the memory at once, into the page cache of its node. */
-function aQemu({ memoryMiB = 1, backend = 'memory-backend-ram' }: QemuGiven = {}) {
+function aQemu({ memoryMiB = 1, backend = 'memory-backend-ram', state = 'running' }: QemuGiven = {}) {
   const said: string[] = [];
+  const told = vi.fn(async (_command: string) => undefined);
+  const agent = { isAnswering: async () => true, execute: told };
   const execute = async (command: string, args?: { uri?: string }) => {
     said.push(command);
     if (command === 'migrate') await writeFile(args?.uri?.replace('file:', '') ?? '', 'memory');
     if (command === 'qom-get') return backend;
-    if (command === 'query-status') return { status: 'running' };
+    if (command === 'query-status') return { status: state };
     if (command === 'query-migrate') return { status: 'completed' };
     return command === 'query-chardev' ? [] : {};
   };
-  const running = { machine: { pid: process.pid, qmp: { execute } }, input: { spec: { memoryMiB } } };
-  return { said, running: running as unknown as Running };
+  const running = { machine: { pid: process.pid, agent, qmp: { execute } }, input: { spec: { memoryMiB } } };
+  return { said, told, running: running as unknown as Running };
 }
 
 async function aVolume() {
@@ -104,3 +107,24 @@ test('of a memory of its own only what the guest has touched needs room', async 
   await expect(written).rejects.toThrow('enough was seen');
   expect(said).toContain('migrate');
 });
+
+test.each([
+  ['running', ['guest-fsfreeze-status', 'guest-set-time']],
+  // It is told when it is resumed.
+  ['paused', []],
+] as const)(
+  'a guest that was %s when its memory could not be written is told the time where it goes on',
+  async (state, commands) => {
+    const { state: folder, file } = await aVolume();
+    const { said, told, running } = aQemu({ state });
+    const given = new AbortController();
+    given.abort(new Error('it took too long'));
+    const written = new Hibernation({ state: folder }, file).write(running, {
+      signal: given.signal,
+      saved: {},
+    });
+    await expect(written).rejects.toThrow('it took too long');
+    expect(said.at(-1)).toBe(state === 'running' ? 'cont' : 'stop');
+    await vi.waitFor(() => expect(told.mock.calls.map(([command]) => command)).toEqual(commands));
+  },
+);

@@ -1,7 +1,7 @@
 import { pino } from 'pino';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { RunnerSpec } from '../../../src/api/runner.ts';
-import { introduce, setClock, wake } from '../../../src/runner/introduction.ts';
+import { introduce, wake } from '../../../src/runner/introduction.ts';
 
 const log = pino({ level: 'silent' });
 const vm = { namespace: 'team', name: 'job', uid: 'u' };
@@ -16,6 +16,7 @@ const hook = '/usr/lib/svc3/woken';
 const absent = `Failed to execute child process “${hook}” (No such file or directory)`;
 
 interface Faults {
+  readonly isFrozen?: boolean;
   /** Commands that its agent refuses. */
   readonly refused?: readonly string[];
   /** How `/bin/sh` ends, which runs the program for random numbers. */
@@ -38,7 +39,7 @@ function aGuest(faults: Faults = {}) {
     isAnswering: vi.fn(async (_timeoutMs?: number) => true),
     execute: async <T>(command: string, args: object = {}, options: { timeoutMs?: number } = {}) => {
       // On a node that has much else to do each of them takes its time.
-      expect(options.timeoutMs).toBe(30_000);
+      expect(options.timeoutMs).toBe(command === 'guest-fsfreeze-thaw' ? 15_000 : 30_000);
       asked.push({ command, args });
       if (refused.includes(command)) throw new Error('refused');
       if (command === 'guest-exec') {
@@ -46,6 +47,7 @@ function aGuest(faults: Faults = {}) {
         if (path === hook && ends[hook] === undefined) throw new Error(absent);
         return { pid: started.push(path) } as T;
       }
+      if (command === 'guest-fsfreeze-status') return (faults.isFrozen === true ? 'frozen' : 'thawed') as T;
       if (command !== 'guest-exec-status') return 7 as T;
       return ends[started[(args as { pid: number }).pid - 1] ?? ''] as T;
     },
@@ -75,6 +77,7 @@ test('a guest is told random bytes of its own, the time, its name, and its hook 
   const guest = aGuest();
   await introduce(guest, spec, log);
   expect(guest.asked).toMatchObject([
+    { command: 'guest-fsfreeze-status' },
     { command: 'guest-file-open', args: { path: '/dev/urandom', mode: 'w' } },
     { command: 'guest-file-write', args: { handle: 7 } },
     { command: 'guest-file-close', args: { handle: 7 } },
@@ -83,9 +86,9 @@ test('a guest is told random bytes of its own, the time, its name, and its hook 
     { command: 'guest-exec', args: { path: hook } },
     { command: 'guest-exec-status', args: { pid: 2 } },
   ]);
-  const { 'input-data': told } = guest.asked[5]!.args as { 'input-data': string };
+  const { 'input-data': told } = guest.asked[6]!.args as { 'input-data': string };
   expect(JSON.parse(Buffer.from(told, 'base64').toString())).toMatchObject({ metadata: { a: 'b' } });
-  const random = ({ asked }: typeof guest) => (asked[1]!.args as { 'buf-b64': string })['buf-b64'];
+  const random = ({ asked }: typeof guest) => (asked[2]!.args as { 'buf-b64': string })['buf-b64'];
   const other = aGuest();
   await introduce(other, spec, log);
   expect(random(other)).not.toBe(random(guest));
@@ -137,20 +140,6 @@ test('a monitor that does not answer says nothing of an agent', async () => {
   expect(await outcome).toEqual([{ what: 'identity' }]);
 });
 
-/** As those call it who give each command its time. */
-const patient = ({ agent }: ReturnType<typeof aGuest>): Parameters<typeof setClock>[0] => ({
-  execute: (command, args) => agent.execute(command, args, { timeoutMs: 30_000 }),
-});
-
-test('the clock of a guest is set by a program where its agent cannot', async () => {
-  const able = aGuest();
-  await setClock(patient(able));
-  expect(able.asked.map(({ command }) => command)).toEqual(['guest-set-time']);
-  const unable = aGuest({ refused: ['guest-set-time'] });
-  await setClock(patient(unable));
-  expect(unable.asked[1]).toMatchObject({ command: 'guest-exec', args: { path: 'date' } });
-});
-
 const commandsOf = ({ asked }: ReturnType<typeof aGuest>) =>
   asked.map(({ command, args }) => ('path' in args ? `${command} ${args.path as string}` : command));
 
@@ -158,6 +147,7 @@ test('a guest from a memory has random numbers of its own before it is told anyt
   const guest = aGuest();
   expect(await wake(guest, spec, log)).toEqual([]);
   expect(commandsOf(guest)).toEqual([
+    'guest-fsfreeze-status',
     'guest-file-open /dev/urandom',
     'guest-file-write',
     'guest-file-close',
@@ -167,6 +157,16 @@ test('a guest from a memory has random numbers of its own before it is told anyt
     'guest-exec hostname',
     'guest-exec /usr/lib/svc3/woken',
     'guest-exec-status',
+  ]);
+});
+
+test('a guest from a memory whose file systems a copy had left frozen is thawed first', async () => {
+  const guest = aGuest({ isFrozen: true });
+  expect(await wake(guest, spec, log)).toEqual([]);
+  expect(commandsOf(guest).slice(0, 3)).toEqual([
+    'guest-fsfreeze-status',
+    'guest-fsfreeze-thaw',
+    'guest-file-open /dev/urandom',
   ]);
 });
 

@@ -5,7 +5,7 @@ import { settingFamilies } from '../../../../src/runner/metrics/collect.ts';
 import { diskCounters } from '../../../../src/runner/metrics/disks.ts';
 import { availableMemory, readAvailable } from '../../../../src/runner/metrics/memory.ts';
 import { parseNetDev } from '../../../../src/runner/metrics/network.ts';
-import { createStartPhases, podPhases } from '../../../../src/runner/metrics/phases.ts';
+import { createStartPhases, podPhases } from '../../../../src/runner/startphases.ts';
 import { metricsText } from '../../../../src/runner/metrics/text.ts';
 import { parseResident } from '../../../../src/runner/metrics/usage.ts';
 

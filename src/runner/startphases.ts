@@ -1,4 +1,4 @@
-import type { RunnerSpec, RunnerState } from '../../api/runner.ts';
+import type { RunnerSpec, RunnerState } from '../api/runner.ts';
 
 /** What a start goes through: the disk is made, QEMU is started, the guest boots until it is ready. */
 export type StartPhase = 'disk' | 'machine' | 'guest';

@@ -1,0 +1,54 @@
+import type { GuestAgent } from './agent.ts';
+import { startProgram } from './guestprogram.ts';
+
+type Agent = Pick<GuestAgent, 'execute'>;
+
+/** Most that an agent takes whose guest has only just gone on, in milliseconds. Whoever else asks it waits meanwhile. */
+const answersWithinMs = 10_000;
+
+const thawWithinMs = 15_000;
+const thawTries = 5;
+
+/**
+ * What a guest that stood still needs once it goes on, as after a suspension: file systems that are not frozen any more, then the time. An agent refuses
+ * the time while they are. One that does not answer is told nothing.
+ *
+ * To be called before anybody else can ask for a copy: what is frozen is then what a copy before has left so.
+ */
+export async function catchUp(agent: Pick<GuestAgent, 'execute' | 'isAnswering'>): Promise<void> {
+  if (!(await agent.isAnswering(answersWithinMs))) return;
+  await thawWhereFrozen(agent);
+  await setClock(agent).catch(() => undefined);
+}
+
+/** Ends what a copy has left whose agent did not say in time that it has thawed the guest: it was paused, or on a disk without room. */
+export async function thawWhereFrozen(agent: Agent): Promise<void> {
+  const state = await agent.execute('guest-fsfreeze-status').catch(() => undefined);
+  if (state === 'frozen') await thaw(agent);
+}
+
+/**
+ * A guest left frozen hangs for good: tried until the agent says yes, or is gone.
+ *
+ * @returns whether it said yes
+ */
+export async function thaw(agent: Agent): Promise<boolean> {
+  for (let tries = 0; tries < thawTries; tries += 1) {
+    const isDone = await agent.execute('guest-fsfreeze-thaw', undefined, { timeoutMs: thawWithinMs }).then(
+      () => true,
+      () => false,
+    );
+    if (isDone) return true;
+  }
+  return false;
+}
+
+/** The clock of a guest that stood still. */
+export async function setClock(agent: Agent): Promise<void> {
+  try {
+    await agent.execute('guest-set-time', { time: Date.now() * 1_000_000 });
+  } catch {
+    // The agent also sets the hardware clock, and refuses where the program for that is not installed, as on Debian 13.
+    await startProgram(agent, 'date', ['-u', '-s', `@${Math.round(Date.now() / 1000)}`]);
+  }
+}

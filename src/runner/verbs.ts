@@ -1,0 +1,211 @@
+import type { Logger } from 'pino';
+import type { PowerRequest, RunnerSpec } from '../api/runner.ts';
+import { Svc3Error } from '../errors.ts';
+import { endNow } from './bringdown.ts';
+import type { Disk } from './disk.ts';
+import type { Hibernation } from './hibernation.ts';
+import { checkVerb, isCarriedOut } from './powerstate.ts';
+import { guestDown } from './readiness.ts';
+import type { Retries } from './retries.ts';
+import { catchUp } from './standstill.ts';
+import type { SavedState, StateFile } from './statefile.ts';
+import type { StatusBoard } from './status.ts';
+import type { Running } from './watch.ts';
+
+/** Nobody waits longer for a memory that is written to a disk, in milliseconds. */
+const longestWriteMs = 3_600_000;
+
+/** The guest as verbs start and end it. */
+export interface VerbGuest {
+  /** The QEMU that runs now. */
+  running(): Running | undefined;
+  /** Whether the pod is being ended. */
+  isEnding(): boolean;
+  /** Starts the guest where it does not run; what fails is in the status. */
+  boot(): Promise<void>;
+  /** Ends the guest within the time, where it runs. */
+  takeDown(graceMs: number): Promise<void>;
+  /** A start that was to be tried again is not. */
+  cancelRetry(): void;
+  /** Says that the guest is down since that was requested. */
+  stopped(reason: 'Requested'): Promise<void>;
+  /** Writes down what is so whether or not it can be. */
+  note(change: Partial<SavedState>): Promise<void>;
+}
+
+export interface VerbParts {
+  readonly spec: RunnerSpec;
+  readonly state: StateFile;
+  readonly disk: Disk;
+  readonly memory: Hibernation;
+  readonly retries: Retries;
+  readonly status: StatusBoard;
+  readonly log: Logger;
+  readonly guest: VerbGuest;
+}
+
+/**
+ * The power verbs of a VM. To be called in turn, one at a time: what a verb has to outlive this process with is in the state file before it is
+ * done.
+ */
+export class PowerVerbs {
+  readonly #parts: VerbParts;
+
+  constructor(parts: VerbParts) {
+    this.#parts = parts;
+  }
+
+  /** Whether the guest is where its memory is, on its disk: that is not all of the guest. */
+  isAsleep(): boolean {
+    return this.#parts.guest.running() === undefined && this.#parts.memory.isThere;
+  }
+
+  /** Throws Conflict where the verb does not fit the state, ServiceUnavailable where the pod is being ended. */
+  async carryOut(request: PowerRequest): Promise<void> {
+    const { action } = request;
+    if (isCarriedOut(request, this.#parts.state.current)) return;
+    if (this.#parts.guest.isEnding()) throw new Svc3Error('ServiceUnavailable', 'the VM is being shut down');
+    const { powerState } = this.#parts.status.current;
+    if (request.suspendTo !== 'Disk' || powerState !== 'Suspended') checkVerb(action, powerState);
+    this.#parts.status.update({ busy: action });
+    this.#parts.log.info({ action }, 'power verb begun');
+    const verbs = {
+      start: () => this.#start(request),
+      stop: () => this.#stopOrSay(),
+      restart: () => this.#restart(request),
+      suspend: () => (request.suspendTo === 'Disk' ? this.#suspendToDisk() : this.#suspend()),
+      resume: () => this.#resume(),
+      revert: () => this.#revert(request),
+    };
+    try {
+      await verbs[action]();
+    } finally {
+      this.#parts.status.update({ busy: undefined });
+    }
+  }
+
+  async #start(request: PowerRequest): Promise<void> {
+    await this.#noteRequest(request);
+    this.#parts.retries.renew();
+    await this.#parts.guest.boot();
+  }
+
+  /** Written down first: a runner that is killed before the guest is down takes it along, and boots it anew by itself. */
+  async #restart(request: PowerRequest): Promise<void> {
+    this.#parts.guest.cancelRetry();
+    await this.#parts.disk.free();
+    await this.#noteRequest(request);
+    await this.#parts.guest.takeDown(this.#parts.spec.graceSeconds * 1000);
+    this.#parts.status.update({ powerState: 'Stopped', ...guestDown, retrying: false });
+    this.#parts.retries.renew();
+    await this.#parts.guest.boot();
+  }
+
+  /** The VM is to run, and the boot that follows answers these requests. */
+  async #noteRequest(request: PowerRequest): Promise<void> {
+    const { current } = this.#parts.state;
+    const startRequest = request.startRequest ?? current.startRequest;
+    const restartRequest = request.restartRequest ?? current.restartRequest;
+    const settings = request.settings ?? current.settings;
+    const told = { reason: undefined, message: undefined };
+    await this.#parts.state.save({ powerState: 'Running', ...told, startRequest, restartRequest, settings });
+    this.#parts.status.update({ startRequest, restartRequest, settingsVersion: settings?.version });
+  }
+
+  /** Whoever asks is to ask again: what keeps the guest from going on may go away. */
+  async #stopOrSay(): Promise<void> {
+    if (await this.stop()) return;
+    const { message = 'it does not go on' } = this.#parts.status.current;
+    const why = `the guest has to go on from its memory before it can be shut down: ${message}`;
+    throw new Svc3Error('ServiceUnavailable', why);
+  }
+
+  /** @returns false where a guest that is asleep could not go on: it is asleep still, and the message says why. */
+  async stop(): Promise<boolean> {
+    this.#parts.guest.cancelRetry();
+    await this.#parts.disk.free();
+    await this.#parts.guest.note({ powerState: 'Stopped', reason: 'Requested', message: undefined });
+    // What it has not written yet is in its memory.
+    if (this.#parts.memory.isThere) await this.#parts.guest.boot();
+    if (this.isAsleep()) {
+      this.asleep(this.#parts.status.current.message);
+      return false;
+    }
+    await this.#parts.guest.takeDown(this.#parts.spec.graceSeconds * 1000);
+    await this.#parts.guest.stopped('Requested');
+    return true;
+  }
+
+  async #suspend(): Promise<void> {
+    await this.#need().machine.qmp.execute('stop');
+    await this.#parts.state.save({ powerState: 'Suspended', reason: 'Requested', message: undefined });
+    const only = this.#parts.spec.gpuPassthrough ? ' only, since the VM has a GPU' : '';
+    const message = `suspended in memory${only}: it is lost when the pod ends`;
+    this.#parts.status.update({ powerState: 'Suspended', reason: 'Requested', message });
+  }
+
+  async #suspendToDisk(): Promise<void> {
+    if (this.isAsleep()) return;
+    const running = this.#need();
+    await this.#parts.disk.free();
+    const saved = { powerState: 'Suspended', reason: 'Requested', message: undefined } as const;
+    await this.writeMemory(running, { signal: AbortSignal.timeout(longestWriteMs), saved });
+  }
+
+  async #resume(): Promise<void> {
+    if (this.isAsleep()) {
+      await this.#parts.state.save({ powerState: 'Running', reason: undefined, message: undefined });
+      return this.#parts.guest.boot();
+    }
+    const { machine } = this.#need();
+    await machine.qmp.execute('cont');
+    void catchUp(machine.agent);
+    await this.#parts.state.save({ powerState: 'Running', reason: undefined, message: undefined });
+    this.#parts.status.update({ powerState: 'Running', reason: undefined, message: undefined });
+  }
+
+  async #revert({ stopped, revertRequest }: PowerRequest): Promise<void> {
+    this.#parts.guest.cancelRetry();
+    await this.#parts.disk.free();
+    const powerState = stopped === true ? 'Stopped' : 'Running';
+    const told = { reason: 'Requested', message: undefined } as const;
+    await this.#parts.memory.forget({ powerState, ...told, reverting: { request: revertRequest } });
+    const running = this.#parts.guest.running();
+    if (running !== undefined) {
+      running.expected = true;
+      await endNow(running.machine);
+    }
+    const down = { powerState: 'Stopped', suspendKind: undefined, ...guestDown } as const;
+    this.#parts.status.update({ ...down, ...told, retrying: false });
+    this.#parts.retries.renew();
+    if (powerState === 'Running') await this.#parts.guest.boot();
+    else await this.#parts.disk.prepare();
+  }
+
+  /** From here on the guest is where its memory is. */
+  async writeMemory(running: Running, how: Parameters<Hibernation['write']>[1]): Promise<void> {
+    await this.#parts.memory.write(running, how);
+    running.expected = true;
+    await endNow(running.machine);
+    this.asleep();
+  }
+
+  /** Says that the guest is where its memory is. */
+  asleep(message = "the guest's memory is on its disk"): void {
+    const told = { reason: 'Requested', message } as const;
+    this.#parts.status.update({
+      powerState: 'Suspended',
+      suspendKind: 'Disk',
+      retrying: false,
+      ...guestDown,
+      ...told,
+    });
+    this.#parts.log.info({}, message);
+  }
+
+  #need(): Running {
+    const running = this.#parts.guest.running();
+    if (running === undefined) throw new Svc3Error('Conflict', 'the VM does not run');
+    return running;
+  }
+}

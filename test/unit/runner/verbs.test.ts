@@ -1,0 +1,136 @@
+import { expect, test, vi } from 'vitest';
+import { createStatusBoard } from '../../../src/runner/status.ts';
+import { PowerVerbs, type VerbParts } from '../../../src/runner/verbs.ts';
+
+interface Given {
+  readonly powerState: 'Running' | 'Suspended' | 'Stopped';
+  /** Its QEMU runs. */
+  readonly runs?: boolean;
+  /** Its memory is on its disk. */
+  readonly isAsleep?: boolean;
+  readonly isEnding?: boolean;
+  /** Why its memory cannot be written. */
+  readonly refusal?: Error;
+}
+
+/** A VM of which everything that verbs do is noted, in its order. */
+function aVm({ powerState, runs = false, isAsleep = false, isEnding = false, refusal }: Given) {
+  const done: string[] = [];
+  const note = (what: string) => async () => void done.push(what);
+  const machine = {
+    qmp: { execute: async (command: string) => void done.push(command) },
+    agent: {
+      isAnswering: async () => true,
+      execute: async (command: string) => {
+        done.push(command);
+        return command === 'guest-fsfreeze-status' ? 'frozen' : {};
+      },
+    },
+    exited: Promise.resolve(),
+  };
+  const running = runs ? { machine, expected: false } : undefined;
+  const status = createStatusBoard({
+    powerState,
+    guestReachable: false,
+    retrying: false,
+    restarts: 0,
+    ports: [],
+    ejected: false,
+  });
+  const parts = {
+    spec: { graceSeconds: 30, gpuPassthrough: false },
+    state: {
+      current: { startRequest: 'before' },
+      save: async (saved: { powerState?: string }) => void done.push(`saved ${saved.powerState}`),
+    },
+    disk: { free: note('disk is free'), prepare: note('disk') },
+    memory: {
+      isThere: isAsleep,
+      forget: note('memory is forgotten'),
+      write: async () => {
+        if (refusal !== undefined) throw refusal;
+        done.push('memory is written');
+      },
+    },
+    retries: { renew: () => void done.push('retries begin anew') },
+    status,
+    log: { info: () => undefined },
+    guest: {
+      running: () => running,
+      isEnding: () => isEnding,
+      boot: note('boot'),
+      takeDown: async (graceMs: number) => void done.push(`down in ${graceMs} ms`),
+      cancelRetry: () => void done.push('no retry'),
+      stopped: note('stopped'),
+      note: note('noted'),
+    },
+  };
+  return { done, status, verbs: new PowerVerbs(parts as unknown as VerbParts) };
+}
+
+test('a guest that is resumed from memory goes on, is thawed where a copy had left it frozen, and is told the time', async () => {
+  const { done, status, verbs } = aVm({ powerState: 'Suspended', runs: true });
+  await verbs.carryOut({ action: 'resume' });
+  expect(status.current.powerState).toBe('Running');
+  await vi.waitFor(() => expect(done).toContain('guest-set-time'));
+  const commands = ['cont', 'guest-fsfreeze-status', 'guest-fsfreeze-thaw', 'guest-set-time'];
+  expect(done.filter((each) => commands.includes(each))).toEqual(commands);
+});
+
+test('one whose memory is on its disk is started, and says what becomes of it', async () => {
+  const { done, verbs } = aVm({ powerState: 'Suspended', isAsleep: true });
+  await verbs.carryOut({ action: 'resume' });
+  expect(done).toEqual(['saved Running', 'boot']);
+});
+
+test('a guest whose memory is written is asleep, also where it was suspended in memory', async () => {
+  for (const powerState of ['Running', 'Suspended'] as const) {
+    const { done, status, verbs } = aVm({ powerState, runs: true });
+    await verbs.carryOut({ action: 'suspend', suspendTo: 'Disk' });
+    expect(done).toEqual(['disk is free', 'memory is written', 'quit']);
+    expect(status.current).toMatchObject({ powerState: 'Suspended', suspendKind: 'Disk' });
+  }
+});
+
+test('a memory that cannot be written is told, and the VM is as before', async () => {
+  const { status, verbs } = aVm({ powerState: 'Running', runs: true, refusal: new Error('no room') });
+  const before = status.current;
+  await expect(verbs.carryOut({ action: 'suspend', suspendTo: 'Disk' })).rejects.toThrow('no room');
+  expect(status.current).toEqual(before);
+});
+
+test('a guest that is asleep and does not go on is not stopped, and stays asleep', async () => {
+  const { done, status, verbs } = aVm({ powerState: 'Suspended', isAsleep: true });
+  await expect(verbs.carryOut({ action: 'stop' })).rejects.toThrow('has to go on from its memory');
+  expect(done).toEqual(['no retry', 'disk is free', 'noted', 'boot']);
+  expect(status.current).toMatchObject({ powerState: 'Suspended', suspendKind: 'Disk', busy: undefined });
+});
+
+test('a restart is written down before the guest is ended, and begins the count of tries anew', async () => {
+  const { done, status, verbs } = aVm({ powerState: 'Running', runs: true });
+  await verbs.carryOut({ action: 'restart', restartRequest: 'r' });
+  const ended = ['no retry', 'disk is free', 'saved Running', 'down in 30000 ms'];
+  expect(done).toEqual([...ended, 'retries begin anew', 'boot']);
+  expect(status.current.restartRequest).toBe('r');
+});
+
+test.each([
+  [true, 'disk'],
+  [undefined, 'boot'],
+])('a revert ends the guest without asking it: to stay stopped %s', async (stopped, last) => {
+  const { done, verbs } = aVm({ powerState: 'Running', runs: true });
+  await verbs.carryOut({ action: 'revert', revertRequest: 'r', ...(stopped === true ? { stopped } : {}) });
+  const ended = ['no retry', 'disk is free', 'memory is forgotten', 'quit'];
+  expect(done).toEqual([...ended, 'retries begin anew', last]);
+});
+
+test('a verb is carried out once for each request, only where it fits, and not while the pod ends', async () => {
+  const { done, verbs } = aVm({ powerState: 'Stopped' });
+  await verbs.carryOut({ action: 'start', startRequest: 'before' });
+  expect(done).toEqual([]);
+  await expect(verbs.carryOut({ action: 'suspend' })).rejects.toMatchObject({ reason: 'Conflict' });
+  const ending = aVm({ powerState: 'Stopped', isEnding: true });
+  await expect(ending.verbs.carryOut({ action: 'start' })).rejects.toMatchObject({
+    reason: 'ServiceUnavailable',
+  });
+});
