@@ -1,7 +1,8 @@
 import { Svc3Error } from '../errors.ts';
 import { parseForeignJson } from '../net/foreign.ts';
+import { newArtifact } from './artifact.ts';
 import { readBlob } from './blob.ts';
-import { mediaTypes, type FetchedManifest, type RegistryClient } from './client.ts';
+import type { FetchedManifest, RegistryClient } from './client.ts';
 import { sizeOf, type Descriptor, type Manifest } from './manifest.ts';
 import { manifestName, type ImageReference } from './reference.ts';
 
@@ -137,12 +138,5 @@ export function manifestOf(
   layers: readonly Descriptor[],
   annotations: Record<string, string>,
 ): Buffer {
-  const manifest: Manifest = {
-    schemaVersion: 2,
-    mediaType: mediaTypes.ociManifest,
-    config,
-    layers: [...layers],
-    annotations,
-  };
-  return Buffer.from(JSON.stringify(manifest));
+  return newArtifact({ config, layers, annotations }, []).bytes;
 }

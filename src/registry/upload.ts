@@ -23,6 +23,10 @@ export interface Upload {
 /** A registry may copy or hash the whole blob before it answers. In milliseconds. */
 const finishWithinMs = 600_000;
 
+interface CallOptions {
+  signal?: AbortSignal;
+}
+
 interface Progress {
   location: string;
   offset: number;
@@ -44,7 +48,7 @@ export async function sizeOfBlob(
     path,
     scope,
     accept: [200, 404],
-    ...(signal === undefined ? {} : { signal }),
+    ...abortable(signal),
   });
   await reply.body.dump();
   return reply.status === 404 ? undefined : Number(reply.headers['content-length'] ?? 0);
@@ -65,95 +69,119 @@ export async function openUpload(
 ): Promise<Upload> {
   if (from.location === '')
     throw new Svc3Error('BadGateway', `the registry began an upload to ${repository} without a location`);
-  const upload = createUpload(transport, repository, { location: from.location, offset: from.offset ?? 0 });
-  if (from.offset === undefined) await upload.resync(signal === undefined ? {} : { signal });
+  const { location, offset = 0 } = from;
+  const upload = new DistributionUpload(transport, repository, { location, offset });
+  if (from.offset === undefined) await upload.resync(abortable(signal));
   return upload;
 }
 
-function createUpload(transport: RegistryTransport, repository: string, progress: Progress): Upload {
-  const scope = `repository:${repository}:pull,push`;
-  const abortable = (signal: AbortSignal | undefined): { signal?: AbortSignal } =>
-    signal === undefined ? {} : { signal };
+class DistributionUpload implements Upload {
+  readonly #transport: RegistryTransport;
+  readonly #repository: string;
+  readonly #scope: string;
+  #location: string;
+  #offset: number;
+
+  constructor(transport: RegistryTransport, repository: string, { location, offset }: Progress) {
+    this.#transport = transport;
+    this.#repository = repository;
+    this.#scope = `repository:${repository}:pull,push`;
+    this.#location = location;
+    this.#offset = offset;
+  }
+
+  get location(): string {
+    return this.#location;
+  }
+
+  get offset(): number {
+    return this.#offset;
+  }
+
+  async append(
+    bytes: Buffer | Readable,
+    { contentLength, signal }: { contentLength?: number; signal?: AbortSignal } = {},
+  ): Promise<void> {
+    const length = Buffer.isBuffer(bytes) ? bytes.length : contentLength;
+    let sent = 0;
+    const counted = Buffer.isBuffer(bytes)
+      ? bytes
+      : Readable.from(
+          countBytes(bytes, (size) => (sent += size)),
+          { objectMode: false },
+        );
+    const reply = await this.#send({
+      method: 'PATCH',
+      headers: { 'content-type': 'application/octet-stream', ...rangeHeaders(this.#offset, length) },
+      body: counted,
+      accept: [201, 202, 204],
+      ...abortable(signal),
+    });
+    await reply.body.dump();
+    this.#location = reply.headers['location'] ?? this.#location;
+    const expected = this.#offset + (length ?? sent);
+    // One byte is said as none is.
+    this.#offset = expected === 1 ? 1 : offsetFrom(reply.headers['range'], expected);
+  }
+
+  async resync({ signal }: CallOptions = {}): Promise<number> {
+    const reply = await this.#send({ method: 'GET', accept: [204], ...abortable(signal) });
+    await reply.body.dump();
+    this.#location = reply.headers['location'] ?? this.#location;
+    this.#offset = offsetFrom(reply.headers['range'], 0);
+    return this.#offset;
+  }
+
+  async finish(digest: string, { signal }: CallOptions = {}): Promise<void> {
+    const joiner = this.#location.includes('?') ? '&' : '?';
+    const wanted = {
+      method: 'PUT',
+      headers: { 'content-length': '0' },
+      accept: [201],
+      headersTimeoutMs: finishWithinMs,
+      ...abortable(signal),
+    } as const;
+    try {
+      const reply = await this.#send(wanted, `${joiner}digest=${encodeURIComponent(digest)}`);
+      await reply.body.dump();
+    } catch (error) {
+      // The answer to the first try may have been lost, and the next have found the upload gone: it is a blob.
+      if (signal?.aborted === true) throw error;
+      const blob = { repository: this.#repository, digest, scope: this.#scope };
+      const stored = await sizeOfBlob(this.#transport, blob, signal).catch(() => undefined);
+      if (stored !== this.#offset) throw error;
+    }
+  }
+
+  async cancel(): Promise<void> {
+    const wanted = { method: 'DELETE', path: this.#location, scope: this.#scope } as const;
+    await this.#transport.send({ ...wanted, accept: [204, 404, 405] }).then(
+      async (reply) => reply.body.dump(),
+      () => undefined,
+    );
+  }
 
   /** That the registry has lost an upload says nothing about what is sent. */
-  const send = (wanted: Omit<RegistryRequest, 'path' | 'scope'>, query = ''): Promise<RegistryReply> =>
-    transport.send({ ...wanted, path: progress.location + query, scope }).catch((error: unknown) => {
+  #send(wanted: Omit<RegistryRequest, 'path' | 'scope'>, query = ''): Promise<RegistryReply> {
+    const request = { ...wanted, path: this.#location + query, scope: this.#scope };
+    return this.#transport.send(request).catch((error: unknown) => {
       if (!isSvc3Error(error, 'NotFound')) throw error;
-      const message = `the registry has lost an upload to ${repository}: ${messageOf(error)}`;
+      const message = `the registry has lost an upload to ${this.#repository}: ${messageOf(error)}`;
       throw new Svc3Error('BadGateway', message, { cause: error });
     });
+  }
+}
+
+function abortable(signal: AbortSignal | undefined): CallOptions {
+  return signal === undefined ? {} : { signal };
+}
+
+/** Of `length` bytes from `offset` on; none where nobody knows how many come. */
+function rangeHeaders(offset: number, length: number | undefined): Record<string, string> {
+  if (length === undefined) return {};
   return {
-    get location() {
-      return progress.location;
-    },
-    get offset() {
-      return progress.offset;
-    },
-    async append(bytes, { contentLength, signal } = {}) {
-      const length = Buffer.isBuffer(bytes) ? bytes.length : contentLength;
-      let sent = 0;
-      const counted = Buffer.isBuffer(bytes)
-        ? bytes
-        : Readable.from(
-            countBytes(bytes, (size) => (sent += size)),
-            { objectMode: false },
-          );
-      const reply = await send({
-        method: 'PATCH',
-        headers: {
-          'content-type': 'application/octet-stream',
-          ...(length === undefined
-            ? {}
-            : {
-                'content-length': String(length),
-                'content-range': `${progress.offset}-${progress.offset + Math.max(length, 1) - 1}`,
-              }),
-        },
-        body: counted,
-        accept: [201, 202, 204],
-        ...abortable(signal),
-      });
-      await reply.body.dump();
-      progress.location = reply.headers['location'] ?? progress.location;
-      const expected = progress.offset + (length ?? sent);
-      // One byte is said as none is.
-      progress.offset = expected === 1 ? 1 : offsetFrom(reply.headers['range'], expected);
-    },
-    async resync({ signal } = {}) {
-      const reply = await send({ method: 'GET', accept: [204], ...abortable(signal) });
-      await reply.body.dump();
-      progress.location = reply.headers['location'] ?? progress.location;
-      progress.offset = offsetFrom(reply.headers['range'], 0);
-      return progress.offset;
-    },
-    async finish(digest, { signal } = {}) {
-      const joiner = progress.location.includes('?') ? '&' : '?';
-      const wanted = {
-        method: 'PUT',
-        headers: { 'content-length': '0' },
-        accept: [201],
-        headersTimeoutMs: finishWithinMs,
-        ...abortable(signal),
-      } as const;
-      try {
-        const reply = await send(wanted, `${joiner}digest=${encodeURIComponent(digest)}`);
-        await reply.body.dump();
-      } catch (error) {
-        // The answer to the first try may have been lost, and the next have found the upload gone: it is a blob.
-        if (signal?.aborted === true) throw error;
-        const stored = await sizeOfBlob(transport, { repository, digest, scope }, signal).catch(
-          () => undefined,
-        );
-        if (stored !== progress.offset) throw error;
-      }
-    },
-    async cancel() {
-      const wanted = { method: 'DELETE', path: progress.location, scope, accept: [204, 404, 405] } as const;
-      await transport.send(wanted).then(
-        async (reply) => reply.body.dump(),
-        () => undefined,
-      );
-    },
+    'content-length': String(length),
+    'content-range': `${offset}-${offset + Math.max(length, 1) - 1}`,
   };
 }
 

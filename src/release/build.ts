@@ -3,7 +3,8 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type ImageName, layOutContexts } from '../localcluster/images/images.ts';
 import { mediaTypes } from '../registry/client.ts';
-import { type Manifest, type Referrer, manifestOf, referrerOf } from './artifact.ts';
+import { type Artifact, newArtifact } from '../registry/artifact.ts';
+import { type Referrer, referrerOf } from './referrer.ts';
 import { type DebianLayer, type PlatformImage, debianLayer, platformImage } from './image.ts';
 import { nodeFor } from './node.ts';
 import { inTotoType, provenanceOf } from './provenance.ts';
@@ -32,7 +33,7 @@ export interface IndexedImage {
   /** Its repository in a registry. */
   readonly name: string;
   readonly platforms: readonly PlatformImage[];
-  readonly index: Manifest;
+  readonly index: Artifact;
   /** An SBOM for each platform, the provenance for the index. */
   readonly referrers: readonly Referrer[];
 }
@@ -89,7 +90,7 @@ function indexed(name: string, platforms: readonly PlatformImage[], source: Sour
     'org.opencontainers.image.created': source.created,
     ...(source.commit === undefined ? {} : { 'org.opencontainers.image.revision': source.commit }),
   };
-  const index = manifestOf({ manifests, annotations }, [], mediaTypes.ociIndex);
+  const index = newArtifact({ manifests, annotations }, [], mediaTypes.ociIndex);
   return { name, platforms, index, referrers: referrersOf(name, { platforms, index }, source) };
 }
 

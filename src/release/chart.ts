@@ -5,7 +5,7 @@ import { buffer } from 'node:stream/consumers';
 import { gzipSync } from 'node:zlib';
 import { pack } from 'tar-stream';
 import { parse, parseDocument } from 'yaml';
-import { type Manifest, blobOf, jsonOf, manifestOf } from './artifact.ts';
+import { type Artifact, jsonOf, newArtifact, newBlob } from '../registry/artifact.ts';
 import type { Source } from './source.ts';
 
 /** Where an image lies for those who pull it. */
@@ -18,14 +18,14 @@ export async function chartManifest(
   folder: string,
   images: { svc3: ReleasedImage; runner: ReleasedImage },
   source: Source,
-): Promise<Manifest> {
+): Promise<Artifact> {
   const files = await chartFiles(folder);
   const description = parse(files.get('Chart.yaml')?.toString() ?? '') as Record<string, unknown>;
   const values = releasedValues(files.get('values.yaml')?.toString() ?? '', images, source.version);
   files.set('values.yaml', Buffer.from(values));
-  const config = blobOf('application/vnd.cncf.helm.config.v1+json', jsonOf(description));
-  const content = blobOf('application/vnd.cncf.helm.chart.content.v1.tar+gzip', await archiveOf(files));
-  return manifestOf(
+  const config = newBlob('application/vnd.cncf.helm.config.v1+json', jsonOf(description));
+  const content = newBlob('application/vnd.cncf.helm.chart.content.v1.tar+gzip', await archiveOf(files));
+  return newArtifact(
     {
       config: config.descriptor,
       layers: [content.descriptor],

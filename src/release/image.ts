@@ -1,10 +1,10 @@
 /** One image of a release for one architecture: Debian packages below, Node and what it runs on top. */
 import { cp, mkdir, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { type Manifest, blobOf, jsonOf, manifestOf } from './artifact.ts';
 import { type DebianPackage, unpackDebian } from './debian.ts';
 import { type Layer, packLayer, readableByAll } from './layer.ts';
 import type { Architecture, ContainerSettings, Copy, Recipe } from './recipe.ts';
+import { type Artifact, jsonOf, newArtifact, newBlob } from '../registry/artifact.ts';
 import { mediaTypes } from '../registry/client.ts';
 import type { Source } from './source.ts';
 
@@ -18,7 +18,7 @@ export interface PlatformImage {
   /** The lowest first. */
   readonly layers: readonly Layer[];
   readonly packages: readonly DebianPackage[];
-  readonly manifest: Manifest;
+  readonly manifest: Artifact;
 }
 
 /** Packs the Debian packages of an image in `work`, a folder of its own. */
@@ -65,8 +65,8 @@ async function copyInto(
 function imageManifest(
   image: { architecture: Architecture; layers: readonly Layer[]; settings: ContainerSettings },
   source: Source,
-): Manifest {
-  const config = blobOf(
+): Artifact {
+  const config = newBlob(
     mediaTypes.ociConfig,
     jsonOf({
       created: source.created,
@@ -76,7 +76,8 @@ function imageManifest(
       rootfs: { type: 'layers', diff_ids: image.layers.map(({ diffId }) => diffId) },
     }),
   );
-  return manifestOf({ config: config.descriptor, layers: image.layers.map(({ descriptor }) => descriptor) }, [
-    config,
-  ]);
+  return newArtifact(
+    { config: config.descriptor, layers: image.layers.map(({ descriptor }) => descriptor) },
+    [config],
+  );
 }

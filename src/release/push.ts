@@ -1,10 +1,11 @@
 /** A release's way into a registry: blobs first, then what names them, tags last. An interrupted one leaves nothing under a tag. */
 import { createReadStream } from 'node:fs';
 import { Svc3Error } from '../errors.ts';
+import { jsonOf, pushArtifact } from '../registry/artifact.ts';
 import { mediaTypes, type RegistryClient } from '../registry/client.ts';
 import type { Descriptor } from '../registry/manifest.ts';
-import { type Manifest, type Referrer, jsonOf } from './artifact.ts';
 import type { Layer } from './layer.ts';
+import type { Referrer } from './referrer.ts';
 
 /** @throws Conflict where the tag stands for something else. */
 export async function checkTag(
@@ -32,17 +33,6 @@ export async function pushLayer(
   await upload.finish(descriptor.digest);
 }
 
-/** Under its digest, or a tag. */
-export async function pushManifest(
-  client: RegistryClient,
-  repository: string,
-  manifest: Manifest,
-  name: string = manifest.descriptor.digest,
-): Promise<void> {
-  for (const { bytes } of manifest.blobs) await client.putBlob(repository, bytes);
-  await client.putManifest(repository, name, manifest.bytes, manifest.descriptor.mediaType);
-}
-
 /**
  * Pushes documents about one manifest. Where the registry has no referrers API, clients find them in an index under the tag `sha256-…`
  * (distribution specification 1.1, "Referrers Tag Schema"); what others have put there stays.
@@ -54,7 +44,7 @@ export async function pushReferrers(
 ): Promise<void> {
   const [first] = referrers;
   if (first === undefined) return;
-  for (const referrer of referrers) await pushManifest(client, repository, referrer);
+  for (const referrer of referrers) await pushArtifact(client, repository, referrer);
   const { digest } = first.subject;
   if ((await client.referrers(repository, digest)) !== undefined) return;
   const tag = digest.replace(':', '-');

@@ -3,12 +3,13 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Svc3Error } from '../errors.ts';
 import { isRoot } from '../localcluster/host/privilege.ts';
+import { pushArtifact } from '../registry/artifact.ts';
 import { type RegistryClient, createRegistryClient } from '../registry/client.ts';
 import { loginFor } from '../registry/login.ts';
 import { parseReference } from '../registry/reference.ts';
 import { type Build, type Images, type IndexedImage, buildImages } from './build.ts';
 import { chartManifest } from './chart.ts';
-import { checkTag, pushLayer, pushManifest, pushReferrers } from './push.ts';
+import { checkTag, pushLayer, pushReferrers } from './push.ts';
 import { type Source, readSource } from './source.ts';
 
 export interface ReleaseOptions extends Omit<Build, 'work'> {
@@ -95,7 +96,7 @@ async function publish(images: Images, publication: Publication): Promise<Releas
     await checkTag(client, `${path}${name}`, source.version, manifest.descriptor.digest);
   for (const image of Object.values(images)) await pushImage(image, publication);
   for (const { name, manifest } of tagged)
-    await pushManifest(client, `${path}${name}`, manifest, source.version);
+    await pushArtifact(client, `${path}${name}`, manifest, source.version);
   const reference = (repository: string, digest: string) => `${repository}:${source.version}@${digest}`;
   return {
     svc3: reference(named.svc3.repository, named.svc3.digest),
@@ -113,9 +114,9 @@ async function pushImage(
   options.progress(`pushing ${client.registry}/${repository}`);
   for (const { layers, manifest } of platforms) {
     for (const layer of layers) await pushLayer(client, repository, layer);
-    await pushManifest(client, repository, manifest);
+    await pushArtifact(client, repository, manifest);
   }
-  await pushManifest(client, repository, index);
+  await pushArtifact(client, repository, index);
   const bySubject = Map.groupBy(referrers, ({ subject }) => subject.digest);
   for (const group of bySubject.values()) await pushReferrers(client, repository, group);
 }

@@ -2,11 +2,11 @@
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { Svc3Error } from '../../errors.ts';
-import { nodeAddresses } from '../cluster/addresses.ts';
-import { ctrOf } from '../cluster/preload.ts';
-import type { Kubectl } from '../cluster/kubectl.ts';
-import { untilRolledOut } from '../cluster/rollout.ts';
-import { type Addons, type Places, addonNames, readReport } from '../cluster/state.ts';
+import { nodeAddresses } from '../shared/addresses.ts';
+import { ctrOf } from '../node/preload.ts';
+import type { Kubectl } from '../shared/kubectl.ts';
+import { untilRolledOut } from '../shared/rollout.ts';
+import { type Addons, type Places, addonNames, readReport } from '../shared/state.ts';
 import type { Progress } from '../host/progress.ts';
 import type { Tools } from '../host/tools.ts';
 import type { ToolGroupName } from '../host/toolgroups.ts';

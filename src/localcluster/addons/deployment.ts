@@ -1,6 +1,6 @@
 /** What the Deployments of add-ons have in common. */
 import type { Volume } from '../../api/core.ts';
-import { nodeAddresses } from '../cluster/addresses.ts';
+import { nodeAddresses } from '../shared/addresses.ts';
 
 export const systemNamespace = 'kube-system';
 

@@ -1,5 +1,5 @@
 /** Cluster DNS: CoreDNS behind the Service whose address the kubelets give to pods. */
-import { clusterDomain, dnsAddress } from '../cluster/addresses.ts';
+import { clusterDomain, dnsAddress } from '../shared/addresses.ts';
 import { type AddonPod, addonDeployment, labelsOf, systemNamespace } from './deployment.ts';
 
 const port = 1053;

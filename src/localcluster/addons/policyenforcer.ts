@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Resource } from '../../api/object.ts';
 import { messageOf } from '../../errors.ts';
 import { run } from '../host/command.ts';
-import { type SandboxNode, insideNode } from '../cluster/sandbox.ts';
+import { type SandboxNode, insideNode } from '../shared/sandbox.ts';
 import { type NetworkPolicy, type World, rulesetOf } from './policyrules.ts';
 
 export const networkPolicies: Resource<NetworkPolicy> = {

@@ -4,7 +4,7 @@ import { chown, mkdir, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { invalidField } from '../../errors.ts';
-import { allNodes, maxNodes } from './addresses.ts';
+import { allNodes, maxNodes } from '../shared/addresses.ts';
 import { ensurePackages } from '../images/debian.ts';
 import { gpuNodeRequirements, startGpuNode } from '../gpu/gpunode.ts';
 import { hashOf } from '../images/hash.ts';
@@ -19,11 +19,11 @@ import {
 } from './install.ts';
 import { releaseRange, unlinkHost } from './hostlink.ts';
 import { addonTools, ensureAddons } from '../addons/addons.ts';
-import { createKubectl } from './kubectl.ts';
+import { createKubectl } from '../shared/kubectl.ts';
 import { untilNodesReady } from './nodesready.ts';
 import { type RootAnswer, callAsRoot, isRoot } from '../host/privilege.ts';
 import { createSteps } from '../host/progress.ts';
-import { withLock } from './lock.ts';
+import { withLock } from '../host/lock.ts';
 import { unlessMarked } from './mark.ts';
 import { findRunning } from './running.ts';
 import {
@@ -35,7 +35,7 @@ import {
   mergedAddons,
   readReport,
   readSettings,
-} from './state.ts';
+} from '../shared/state.ts';
 import { type Supervised, startSupervised, terminate } from './supervised.ts';
 import { sweep } from './sweep.ts';
 import type { ToolGroupName } from '../host/toolgroups.ts';

@@ -1,6 +1,6 @@
 import { run } from '../host/command.ts';
 import type { Tools } from '../host/tools.ts';
-import type { Kubectl } from './kubectl.ts';
+import type { Kubectl } from '../shared/kubectl.ts';
 
 /** What of a cluster Helm needs. */
 export interface HelmTarget {

@@ -5,11 +5,11 @@
  */
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { nodeRange } from './addresses.ts';
+import { nodeRange } from '../shared/addresses.ts';
 import { messageOf } from '../../errors.ts';
 import { run } from '../host/command.ts';
-import { insideSandbox } from './sandbox.ts';
-import type { HostAccess, Places } from './state.ts';
+import { insideSandbox } from '../shared/sandbox.ts';
+import type { HostAccess, Places } from '../shared/state.ts';
 
 /** The host's end; one name for all clusters, so that the kernel gives it to one of them. */
 export const hostLink = 'svc3-host';

@@ -2,10 +2,10 @@
 import { existsSync } from 'node:fs';
 import { readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { allNodes, controlPlaneAddress, maxNodes } from './addresses.ts';
-import { createClusterPki, kubeconfig } from './clusterpki.ts';
-import { type CertificateRequest, nodeRequest } from '../controlplane/pki.ts';
-import { writeSecret } from './state.ts';
+import { allNodes, controlPlaneAddress, maxNodes } from '../shared/addresses.ts';
+import { createClusterPki, kubeconfig } from '../controlplane/clusterpki.ts';
+import type { CertificateRequest } from '../../x509.ts';
+import { writeSecret } from '../shared/state.ts';
 
 const insideServer = `https://${controlPlaneAddress}:6443`;
 
@@ -45,4 +45,14 @@ export async function writeAdminKubeconfig(
   const user = { certPem: await read('admin.crt'), keyPem: await read('admin.key') };
   const server = `https://127.0.0.1:${port}`;
   await writeSecret(path, kubeconfig({ server, caPem: await read('ca.crt'), user, context: `svc3-${name}` }));
+}
+
+/** The identity of a kubelet; `hosts` are what it serves under. */
+export function nodeRequest(nodeName: string, hosts: readonly string[]): CertificateRequest {
+  return {
+    commonName: `system:node:${nodeName}`,
+    organizations: ['system:nodes'],
+    hosts: [nodeName, ...hosts],
+    usages: ['client', 'server'],
+  };
 }

@@ -4,18 +4,20 @@ import { readFile, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { namespaces } from '../../api/meta.ts';
-import { controlPlaneAddress, registryHost, registryPort } from './addresses.ts';
+import { pushArtifact } from '../../registry/artifact.ts';
+import { controlPlaneAddress, registryHost, registryPort } from '../shared/addresses.ts';
 import { type GuestImage, buildGuest } from '../images/guest.ts';
 import { type BuiltImage, type ImageBuild, buildImage, bundle, pushBuilt } from '../images/images.ts';
 import { hostLinkRange } from './hostlink.ts';
 import { upgradeRelease } from './helmrelease.ts';
-import type { Kubectl } from './kubectl.ts';
-import { type RegistryAddress, createImage, hasTags, pushImage } from '../images/oci.ts';
-import { preload } from './preload.ts';
+import type { Kubectl } from '../shared/kubectl.ts';
+import { createImage } from '../images/oci.ts';
+import { type StoreEndpoint, hasTags, withStore } from '../images/store.ts';
+import { preload } from '../node/preload.ts';
 import type { Step } from '../host/progress.ts';
 import { pruneFolders } from '../host/prune.ts';
-import { type Workload, untilRolledOut } from './rollout.ts';
-import { type Places, type Settings, readReport, registryUser, writeSecret } from './state.ts';
+import { type Workload, untilRolledOut } from '../shared/rollout.ts';
+import { type Places, type Settings, readReport, registryUser, writeSecret } from '../shared/state.ts';
 import type { Tools } from '../host/tools.ts';
 
 /** The chart that users install. */
@@ -56,9 +58,9 @@ export interface Installation {
 }
 
 /** The registry as the host reaches it. */
-export function registryOf(settings: Settings): RegistryAddress {
-  const url = `http://127.0.0.1:${settings.ports.registry}`;
-  return { url, user: registryUser, password: settings.registryPassword };
+export function registryOf(settings: Settings): StoreEndpoint {
+  const credentials = { username: registryUser, password: settings.registryPassword };
+  return { registry: `127.0.0.1:${settings.ports.registry}`, scheme: 'http', credentials };
 }
 
 /** Reference of the demo guest. */
@@ -73,7 +75,7 @@ export async function deliver(installation: Installation, software: Software): P
   const authFile = join(places.state, 'run', 'registry-auth.json');
   for (const image of [software.svc3, software.runner]) await pushBuilt(image, registry, authFile, build);
   const guestTags = [software.guest.hash, 'latest'];
-  if (!(await hasTags(registry, 'svc3/guest', guestTags)))
+  if (!(await withStore(registry, (client) => hasTags(client, 'svc3/guest', guestTags))))
     await pushGuest(registry, 'svc3/guest', guestTags, software.guest);
   const report = await readReport(places);
   if (report === undefined) throw new Error('the cluster ended');
@@ -83,7 +85,7 @@ export async function deliver(installation: Installation, software: Software): P
 
 /** Puts a guest's disk into a registry, as VMs boot from it. */
 export async function pushGuest(
-  registry: RegistryAddress,
+  registry: StoreEndpoint,
   repository: string,
   tags: readonly string[],
   guest: GuestImage,
@@ -91,7 +93,9 @@ export async function pushGuest(
   const content = await readFile(guest.disk);
   const files = [{ name: 'disk/disk.qcow2', content, mode: 0o440, uid: 107, gid: 107 }];
   const image = await createImage({ files, architecture: 'amd64' });
-  for (const tag of tags) await pushImage(registry, repository, tag, image);
+  await withStore(registry, async (client) => {
+    for (const tag of tags) await pushArtifact(client, repository, image, tag);
+  });
 }
 
 /** Installs or upgrades the chart and waits until everything of it runs. */

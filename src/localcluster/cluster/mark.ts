@@ -1,6 +1,6 @@
 /** Files that say what has been brought about, so that it is not done a second time. */
 import { readFile, rm } from 'node:fs/promises';
-import { writeSecret } from './state.ts';
+import { writeSecret } from '../shared/state.ts';
 
 /**
  * Does the work unless the file says that it was done for `wanted` already; then false. While the work is under way, and after it

@@ -1,7 +1,7 @@
 /** Waiting for the nodes of a cluster. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Svc3Error } from '../../errors.ts';
-import type { Kubectl } from './kubectl.ts';
+import type { Kubectl } from '../shared/kubectl.ts';
 
 /** Kubelets report within seconds; a loaded machine is no fault. */
 const nodesReadyMs = 180_000;

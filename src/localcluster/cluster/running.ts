@@ -9,7 +9,7 @@ import {
   mergedAddons,
   noAddons,
   readReport,
-} from './state.ts';
+} from '../shared/state.ts';
 import { terminate } from './supervised.ts';
 
 export interface Asked {

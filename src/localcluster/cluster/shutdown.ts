@@ -2,8 +2,8 @@
 import { readFile, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { cgroupProcesses, type ClusterIdentity } from './cgroup.ts';
-import { type Places, startTimeOf } from './state.ts';
+import { cgroupProcesses, type ClusterIdentity } from '../shared/cgroup.ts';
+import { type Places, startTimeOf } from '../shared/state.ts';
 
 /** A guest that takes longer is cut off, in milliseconds. */
 const longestMs = 30_000;

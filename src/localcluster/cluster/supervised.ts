@@ -5,7 +5,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Svc3Error } from '../../errors.ts';
-import { type Places, type StartOptions, readReport, startTimeOf } from './state.ts';
+import { type Places, type StartOptions, readReport, startTimeOf } from '../shared/state.ts';
 
 export interface SupervisorStart extends StartOptions {
   /** The file of `src/bin` that supervises. */

@@ -7,8 +7,8 @@ import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import type { FSWatcher } from 'node:fs';
 import { join } from 'node:path';
 import { Svc3Error } from '../../errors.ts';
-import { type NodeAddresses, allNodes, controlPlaneAddress, registryHost } from './addresses.ts';
-import { createCgroups, removeCgroups } from './cgroup.ts';
+import { type NodeAddresses, allNodes, controlPlaneAddress, registryHost } from '../shared/addresses.ts';
+import { createCgroups, removeCgroups } from '../shared/cgroup.ts';
 import { run } from '../host/command.ts';
 import { apiServerArgs, controllerManagerArgs, etcdArgs, schedulerArgs } from '../controlplane/components.ts';
 import { type Forwarder, startForwarder } from './forward.ts';
@@ -18,14 +18,20 @@ import { archiveOf } from '../images/oci.ts';
 import { createPauseImage, pauseImage } from '../images/pause.ts';
 import { type Child, type Command, exitError, startChild, untilReady } from '../host/process.ts';
 import { linkHost, unlinkHost } from './hostlink.ts';
-import type { HostAccess } from './state.ts';
+import type { HostAccess } from '../shared/state.ts';
 import { filterBridge } from '../addons/policyenforcer.ts';
 import { isServing } from './probe.ts';
-import { configureRegistry } from './registry.ts';
+import { configureRegistry } from '../shared/registry.ts';
 import { createReporter } from './reporter.ts';
-import { type Sandbox, type SandboxNode, createSandbox } from './sandbox.ts';
+import { type Sandbox, type SandboxNode, createSandbox } from '../shared/sandbox.ts';
 import { shutDownGuests } from './shutdown.ts';
-import { type ComponentReport, type Report, type StartOptions, startTimeOf, writeReport } from './state.ts';
+import {
+  type ComponentReport,
+  type Report,
+  type StartOptions,
+  startTimeOf,
+  writeReport,
+} from '../shared/state.ts';
 import { startJanitor, sweep } from './sweep.ts';
 import { keepPrograms } from '../host/keptprograms.ts';
 import { toolGroups } from '../host/toolgroups.ts';

@@ -3,7 +3,13 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf } from '../../errors.ts';
-import { cgroupOf, cgroupProcesses, type ClusterIdentity, hierarchies, removeCgroups } from './cgroup.ts';
+import {
+  cgroupOf,
+  cgroupProcesses,
+  type ClusterIdentity,
+  hierarchies,
+  removeCgroups,
+} from '../shared/cgroup.ts';
 
 /** What an earlier supervisor that was killed may have left: ends processes in our cgroups and removes these. */
 export async function sweep(cluster: ClusterIdentity): Promise<void> {

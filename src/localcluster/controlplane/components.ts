@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { serviceCidr } from '../cluster/clusterpki.ts';
+import { serviceCidr } from './clusterpki.ts';
 
 export type AuditLevel = 'Metadata' | 'Request' | 'RequestResponse';
 

@@ -2,7 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { request } from 'node:https';
 import { join, resolve } from 'node:path';
 import { isSvc3Error } from '../../errors.ts';
-import { type ClusterPki, createClusterPki, kubeconfig } from '../cluster/clusterpki.ts';
+import { type ClusterPki, createClusterPki, kubeconfig } from './clusterpki.ts';
 import {
   type AuditLevel,
   apiServerArgs,

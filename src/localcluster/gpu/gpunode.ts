@@ -9,18 +9,18 @@ import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { namespaces } from '../../api/meta.ts';
 import { Svc3Error } from '../../errors.ts';
-import { controlPlaneAddress, maxNodes, nodeAddresses } from '../cluster/addresses.ts';
+import { controlPlaneAddress, maxNodes, nodeAddresses } from '../shared/addresses.ts';
 import { lastLines, run } from '../host/command.ts';
 import type { Requirements } from '../images/debian.ts';
 import { buildGpuMachine, type GpuMachine } from './gpumachine.ts';
-import type { Kubectl } from '../cluster/kubectl.ts';
+import type { Kubectl } from '../shared/kubectl.ts';
 import { configureNode, nodeCommands, nodeFolder, type NodeOptions } from '../node/node.ts';
 import { archiveOf } from '../images/oci.ts';
 import { createPauseImage, pauseImage } from '../images/pause.ts';
-import { preloadHosts } from '../cluster/preload.ts';
+import { preloadHosts } from '../node/preload.ts';
 import type { Command } from '../host/process.ts';
-import { insideSandbox } from '../cluster/sandbox.ts';
-import { type Places, readReport, type Report, type Settings } from '../cluster/state.ts';
+import { insideSandbox } from '../shared/sandbox.ts';
+import { type Places, readReport, type Report, type Settings } from '../shared/state.ts';
 import type { Tools } from '../host/tools.ts';
 
 export interface GpuNodeOptions {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import { Svc3Error } from '../../errors.ts';
-import { withLock } from '../cluster/lock.ts';
+import { withLock } from './lock.ts';
 import { boundToParent } from './process.ts';
 import { type Progress, type Step, createSteps } from './progress.ts';
 import { type ToolGroup, type ToolGroupName, toolGroups } from './toolgroups.ts';

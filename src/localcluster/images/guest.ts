@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { run } from '../host/command.ts';
 import { guestRecipe, makeSmallRoot, placeText, platforms } from './guestroot.ts';
 import { hashOf } from './hash.ts';
-import { withLock } from '../cluster/lock.ts';
+import { withLock } from '../host/lock.ts';
 
 const bootMiB = 28;
 const sectorsPerMiB = 2048;

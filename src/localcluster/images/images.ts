@@ -8,13 +8,13 @@ import { cp, mkdir, readFile, realpath, rename, rm, writeFile } from 'node:fs/pr
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { registryHost } from '../cluster/addresses.ts';
+import { registryHost } from '../shared/addresses.ts';
 import { run } from '../host/command.ts';
 import { hashOf } from './hash.ts';
-import { withLock } from '../cluster/lock.ts';
-import { type RegistryAddress, hasManifest } from './oci.ts';
+import { withLock } from '../host/lock.ts';
 import { forgetBuilds, markUsed, outdatedBuilds } from '../host/prune.ts';
-import { writeSecret } from '../cluster/state.ts';
+import { writeSecret } from '../shared/state.ts';
+import { type StoreEndpoint, hasTags, withStore } from './store.ts';
 import { suiteOf } from './suite.ts';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
@@ -176,15 +176,15 @@ async function exists(image: string, build: ImageBuild): Promise<boolean> {
 /** Pushes a built image unless the registry has it. The password is in a file of its own: arguments can be read by all. */
 export async function pushBuilt(
   image: BuiltImage,
-  registry: RegistryAddress,
+  store: StoreEndpoint,
   authFile: string,
   build: ImageBuild,
 ): Promise<void> {
   const repository = image.repository.slice(registryHost.length + 1);
-  if (await hasManifest(registry, repository, image.tag)) return;
+  if (await withStore(store, (client) => hasTags(client, repository, [image.tag]))) return;
   build.progress(`pushing the image ${repository}`);
-  const host = new URL(registry.url).host;
-  const auth = Buffer.from(`${registry.user}:${registry.password}`).toString('base64');
+  const { registry: host, credentials } = store;
+  const auth = Buffer.from(`${credentials.username}:${credentials.password}`).toString('base64');
   await writeSecret(authFile, JSON.stringify({ auths: { [host]: { auth } } }));
   const target = `docker://${host}/${repository}:${image.tag}`;
   // Compressing costs more time than it saves on the way through loopback.

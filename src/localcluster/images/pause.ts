@@ -1,7 +1,8 @@
 /** The image of a pod's sandbox container: one static program that sleeps for ever, written out byte by byte. */
 import { arch } from 'node:os';
 import { Svc3Error } from '../../errors.ts';
-import { type OciFile, type OciImage, createImage } from './oci.ts';
+import type { Artifact } from '../../registry/artifact.ts';
+import { type OciFile, createImage } from './oci.ts';
 
 export const pauseImage = 'localhost/svc3/pause:1';
 
@@ -50,7 +51,7 @@ export function architectureOfHost(): 'amd64' | 'arm64' {
 }
 
 /** An image whose only process waits. `more`: further files, which make it another image. */
-export async function createPauseImage(more: readonly OciFile[] = []): Promise<OciImage> {
+export async function createPauseImage(more: readonly OciFile[] = []): Promise<Artifact> {
   const program = programs[arch()];
   if (program === undefined)
     throw new Svc3Error('InternalError', `no local cluster on the architecture ${arch()}`);

@@ -7,11 +7,11 @@ import {
   type NodeAddresses,
   podRange,
   registryHost,
-} from '../cluster/addresses.ts';
-import { cgroupOf } from '../cluster/cgroup.ts';
+} from '../shared/addresses.ts';
+import { cgroupOf } from '../shared/cgroup.ts';
 import { pauseImage } from '../images/pause.ts';
 import type { Command } from '../host/process.ts';
-import { registryHostsToml } from '../cluster/registry.ts';
+import { registryHostsToml } from '../shared/registry.ts';
 import type { Tools } from '../host/tools.ts';
 
 /** Where containerd of a node listens, seen from inside the node. */

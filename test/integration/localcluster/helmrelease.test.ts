@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type HelmTarget, upgradeRelease } from '../../../src/localcluster/cluster/helmrelease.ts';
-import { createKubectl } from '../../../src/localcluster/cluster/kubectl.ts';
+import { createKubectl } from '../../../src/localcluster/shared/kubectl.ts';
 import { testCluster, type TestCluster, uniqueNamespace } from '../../support/cluster.ts';
 import { ensureTools } from '../../support/controlplane.ts';
 

@@ -107,3 +107,16 @@ describe('a stream that is taken up again', () => {
     expect(offsets).toEqual([0]);
   });
 });
+
+test('who has gone waits for no other try', async () => {
+  const given = new AbortController();
+  let opened = 0;
+  const open = (): Promise<Readable> => {
+    opened += 1;
+    // While the wait for the next try is under way.
+    setTimeout(() => given.abort(), 5);
+    return Promise.reject(new Error('away'));
+  };
+  await expect(text(resumable(open, { size: 10, signal: given.signal }))).rejects.toThrow('abort');
+  expect(opened).toBe(1);
+});

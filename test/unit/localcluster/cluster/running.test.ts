@@ -14,7 +14,7 @@ import {
   readSettings,
   startTimeOf,
   writeReport,
-} from '../../../../src/localcluster/cluster/state.ts';
+} from '../../../../src/localcluster/shared/state.ts';
 
 let folder: string;
 let places: Places;

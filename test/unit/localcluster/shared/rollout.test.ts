@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { untilRolledOut, type Workload } from '../../../../src/localcluster/cluster/rollout.ts';
+import { untilRolledOut, type Workload } from '../../../../src/localcluster/shared/rollout.ts';
 
 const deployment: Workload = { kind: 'deployment', namespace: 'svc3-system', name: 'svc3-api' };
 const daemonset: Workload = { ...deployment, kind: 'daemonset', name: 'svc3-node-agent' };

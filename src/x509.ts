@@ -1,4 +1,8 @@
-// The X.509 library resolves its parts by metadata and refuses to load without this polyfill.
+/**
+ * The certificates that svc3 makes, with ECDSA P-256 keys. Those of runners are written out by hand, since the library is too large
+ * for every VM's pod (runner/certificate.ts).
+ */
+// The library resolves its parts by metadata and refuses to load without this polyfill.
 import 'reflect-metadata';
 import {
   AuthorityKeyIdentifierExtension,
@@ -20,11 +24,8 @@ import { isIP } from 'node:net';
 
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
 const dayMs = 86_400_000;
-/** A day back, for clocks that differ; a year ahead, longer than any local cluster lives. */
-const validFromMs = -dayMs;
-const validForMs = 365 * dayMs;
 
-export interface KeyPair {
+export interface CertificatePair {
   readonly certPem: string;
   /** PKCS #8, unencrypted. */
   readonly keyPem: string;
@@ -38,9 +39,9 @@ export interface CertificateRequest {
   readonly usages?: readonly ('client' | 'server')[];
 }
 
-/** A certificate authority with ECDSA P-256 keys that lives in memory. */
-export interface CertificateAuthority extends KeyPair {
-  issue(request: CertificateRequest): Promise<KeyPair>;
+/** A certificate authority that lives in memory. It and what it issues are good for a year. */
+export interface CertificateAuthority extends CertificatePair {
+  issue(request: CertificateRequest): Promise<CertificatePair>;
 }
 
 export async function createAuthority(commonName: string): Promise<CertificateAuthority> {
@@ -48,7 +49,7 @@ export async function createAuthority(commonName: string): Promise<CertificateAu
   const certificate = await X509CertificateGenerator.createSelfSigned({
     serialNumber: newSerial(),
     name: new Name([{ CN: [commonName] }]),
-    ...validity(),
+    ...validity(new Date(), 365),
     signingAlgorithm: algorithm,
     keys,
     extensions: [
@@ -66,17 +67,29 @@ export async function createAuthority(commonName: string): Promise<CertificateAu
   };
 }
 
-/** The identity of a kubelet; `hosts` are what it serves under. */
-export function nodeRequest(nodeName: string, hosts: readonly string[]): CertificateRequest {
-  return {
-    commonName: `system:node:${nodeName}`,
-    organizations: ['system:nodes'],
-    hosts: [nodeName, ...hosts],
-    usages: ['client', 'server'],
-  };
+/**
+ * A server's certificate, good for ten years from `now`, that is its own authority: clients that are given it trust it, and nothing
+ * else. The first of the names is its common name.
+ */
+export async function createSelfSigned(names: readonly string[], now: Date): Promise<CertificatePair> {
+  const keys = await newKeys();
+  const certificate = await X509CertificateGenerator.createSelfSigned({
+    serialNumber: newSerial(),
+    name: `CN=${names[0] ?? 'svc3'}`,
+    ...validity(now, 10 * 365),
+    signingAlgorithm: algorithm,
+    keys,
+    extensions: [
+      new BasicConstraintsExtension(true, 0, true),
+      new KeyUsagesExtension(KeyUsageFlags.digitalSignature | KeyUsageFlags.keyCertSign, true),
+      new ExtendedKeyUsageExtension([ExtendedKeyUsage.serverAuth]),
+      alternativeNames(names),
+    ],
+  });
+  return pems(certificate, keys.privateKey);
 }
 
-/** A key that signs service account tokens: the private key and its public half, both PEM. */
+/** A key that signs tokens: the private key and its public half, both PEM. */
 export async function createSigningKey(): Promise<{ privatePem: string; publicPem: string }> {
   const keys = await newKeys();
   return {
@@ -89,7 +102,7 @@ async function issue(
   authority: X509Certificate,
   authorityKeys: webcrypto.CryptoKeyPair,
   request: CertificateRequest,
-): Promise<KeyPair> {
+): Promise<CertificatePair> {
   const keys = await newKeys();
   const usages = request.usages ?? (request.hosts === undefined ? ['client'] : ['server']);
   const extensions: Extension[] = [
@@ -100,10 +113,8 @@ async function issue(
     ),
     await AuthorityKeyIdentifierExtension.create(authorityKeys.publicKey),
   ];
-  if (request.hosts !== undefined && request.hosts.length > 0) {
-    const names = request.hosts.map((value) => ({ type: isIP(value) === 0 ? 'dns' : 'ip', value }) as const);
-    extensions.push(new SubjectAlternativeNameExtension(names));
-  }
+  if (request.hosts !== undefined && request.hosts.length > 0)
+    extensions.push(alternativeNames(request.hosts));
   const certificate = await X509CertificateGenerator.create({
     serialNumber: newSerial(),
     issuer: authority.subject,
@@ -111,7 +122,7 @@ async function issue(
       ...(request.organizations ?? []).map((organization) => ({ O: [organization] })),
       { CN: [request.commonName] },
     ]),
-    ...validity(),
+    ...validity(new Date(), 365),
     signingAlgorithm: algorithm,
     publicKey: keys.publicKey,
     signingKey: authorityKeys.privateKey,
@@ -124,7 +135,7 @@ async function newKeys(): Promise<webcrypto.CryptoKeyPair> {
   return webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
 }
 
-async function pems(certificate: X509Certificate, key: webcrypto.CryptoKey): Promise<KeyPair> {
+async function pems(certificate: X509Certificate, key: webcrypto.CryptoKey): Promise<CertificatePair> {
   return { certPem: `${certificate.toString('pem')}\n`, keyPem: await privateKeyPem(key) };
 }
 
@@ -132,9 +143,17 @@ async function privateKeyPem(key: webcrypto.CryptoKey): Promise<string> {
   return `${PemConverter.encode(await webcrypto.subtle.exportKey('pkcs8', key), 'PRIVATE KEY')}\n`;
 }
 
-function validity(): { notBefore: Date; notAfter: Date } {
-  const now = Date.now();
-  return { notBefore: new Date(now + validFromMs), notAfter: new Date(now + validForMs) };
+function alternativeNames(hosts: readonly string[]): SubjectAlternativeNameExtension {
+  const names = hosts.map((value) => ({ type: isIP(value) === 0 ? 'dns' : 'ip', value }) as const);
+  return new SubjectAlternativeNameExtension(names);
+}
+
+/** From a day back, for clocks that differ. */
+function validity(now: Date, days: number): { notBefore: Date; notAfter: Date } {
+  return {
+    notBefore: new Date(now.getTime() - dayMs),
+    notAfter: new Date(now.getTime() + days * dayMs),
+  };
 }
 
 /** Positive and without a leading zero byte, as DER wants it. */

@@ -1,12 +1,9 @@
 import { X509Certificate, createPublicKey, createPrivateKey } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { kubeconfig } from '../../../../src/localcluster/cluster/clusterpki.ts';
-import {
-  createAuthority,
-  createSigningKey,
-  nodeRequest,
-} from '../../../../src/localcluster/controlplane/pki.ts';
+import { kubeconfig } from '../../src/localcluster/controlplane/clusterpki.ts';
+import { nodeRequest } from '../../src/localcluster/cluster/identities.ts';
+import { createAuthority, createSelfSigned, createSigningKey } from '../../src/x509.ts';
 
 test('an authority signs what it issues', async () => {
   const authority = await createAuthority('test');
@@ -78,4 +75,21 @@ test('a kubeconfig needs no other file', async () => {
   expect(Buffer.from(cluster?.['certificate-authority-data'] ?? '', 'base64').toString()).toBe(
     authority.certPem,
   );
+});
+
+test('a server is its own authority, under all of its names', async () => {
+  const now = new Date('2026-01-02T00:00:00Z');
+  const { certPem, keyPem } = await createSelfSigned(['api.example.com', '10.0.0.1', 'fd00::1'], now);
+  const certificate = new X509Certificate(certPem);
+  expect(certificate.subject).toBe('CN=api.example.com');
+  expect(certificate.checkIssued(certificate)).toBe(true);
+  expect(certificate.checkHost('api.example.com')).toBe('api.example.com');
+  expect(certificate.checkIP('10.0.0.1')).toBe('10.0.0.1');
+  expect(certificate.checkIP('fd00::1')).toBe('fd00::1');
+  expect(certificate.keyUsage).toEqual(['1.3.6.1.5.5.7.3.1']);
+  expect(certificate.validFromDate).toEqual(new Date('2026-01-01T00:00:00Z'));
+  expect(certificate.validToDate).toEqual(new Date('2035-12-31T00:00:00Z'));
+  expect(certificate.checkPrivateKey(createPrivateKey(keyPem))).toBe(true);
+  // What reads PEM by lines wants the last one to end.
+  expect([certPem, keyPem].every((pem) => pem.endsWith('-----\n'))).toBe(true);
 });

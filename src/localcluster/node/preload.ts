@@ -1,11 +1,11 @@
 /** Brings images from the store onto nodes before a pod asks for them, so that every namespace may run them. */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { nodeAddresses, registryHost } from './addresses.ts';
+import { nodeAddresses, registryHost } from '../shared/addresses.ts';
 import { run } from '../host/command.ts';
-import { containerdSocket, nodeFolder } from '../node/node.ts';
-import { insideNode } from './sandbox.ts';
-import { type Places, type Report, type Settings, registryUser, writeSecret } from './state.ts';
+import { containerdSocket, nodeFolder } from './node.ts';
+import { insideNode } from '../shared/sandbox.ts';
+import { type Places, type Report, type Settings, registryUser, writeSecret } from '../shared/state.ts';
 import type { Tools } from '../host/tools.ts';
 
 /** Pulls references onto all nodes that do not have them, one node after the other: they share the machine's disk. */

@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { stringify } from 'yaml';
 import {
   type CertificateAuthority,
-  type KeyPair,
+  type CertificatePair,
   createAuthority,
   createSigningKey,
-} from '../controlplane/pki.ts';
+} from '../../x509.ts';
 
 /** First address of the Services' range; kube-apiserver gives it to `kubernetes.default`. */
 const kubernetesServiceIp = '10.96.0.1';
@@ -18,7 +18,7 @@ export interface ClusterPki {
   readonly dir: string;
   readonly authority: CertificateAuthority;
   /** Member of `system:masters`. */
-  readonly admin: KeyPair;
+  readonly admin: CertificatePair;
   /** Bearer token of the same power as `admin`. */
   readonly adminToken: string;
 }
@@ -73,7 +73,7 @@ const apiServerHosts = [
 export function kubeconfig(options: {
   server: string;
   caPem: string;
-  user: KeyPair;
+  user: CertificatePair;
   context?: string;
 }): string {
   const name = options.context ?? 'svc3';

@@ -8,7 +8,7 @@ import {
   readReport,
   startTimeOf,
   writeReport,
-} from '../../../../src/localcluster/cluster/state.ts';
+} from '../../../../src/localcluster/shared/state.ts';
 
 let folder: string;
 beforeEach(async () => {

@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { acquireLock, withLock } from '../../../../src/localcluster/cluster/lock.ts';
+import { acquireLock, withLock } from '../../../../src/localcluster/host/lock.ts';
 
 let dir: string;
 beforeEach(() => (dir = mkdtempSync(join(tmpdir(), 'svc3-lock-'))));
@@ -39,7 +39,7 @@ test('who has to wait is told so', async () => {
 
 test('a lock of a process that was killed is free', async () => {
   const path = join(dir, 'a.lock');
-  const module = new URL('../../../../src/localcluster/cluster/lock.ts', import.meta.url).href;
+  const module = new URL('../../../../src/localcluster/host/lock.ts', import.meta.url).href;
   const script = `
     import { acquireLock } from ${JSON.stringify(module)};
     await acquireLock(process.argv[1]);

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { cgroupOf, checkControllers } from '../../../../src/localcluster/cluster/cgroup.ts';
+import { cgroupOf, checkControllers } from '../../../../src/localcluster/shared/cgroup.ts';
 
 let folder: string;
 beforeEach(() => (folder = mkdtempSync(join(tmpdir(), 'svc3-cgroup-'))));
