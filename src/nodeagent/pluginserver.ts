@@ -33,6 +33,8 @@ export interface PluginServerOptions {
   /** What a container gets that asks for some devices. What it throws rejects the pod with these words. */
   allocate(ids: readonly string[]): ContainerAllocation;
   readonly log: Log;
+  /** How long the kubelet may leave the plugin unwatched, in milliseconds. Only tests change it. */
+  readonly unwatchedMs?: number;
 }
 
 export interface PluginServer {
@@ -49,6 +51,11 @@ const kubeletSocket = 'kubelet.sock';
 /** The kubelet empties the folder when it starts: so long a restart may go unnoticed. */
 const lookMs = 1_000;
 const registerTimeoutMs = 10_000;
+/**
+ * The kubelet calls ListAndWatch when it has registered a plugin. Where that call ends it counts all devices as unhealthy, and calls again
+ * only after another registration (pkg/kubelet/cm/devicemanager/plugin/v1beta1).
+ */
+const longestUnwatchedMs = 10_000;
 
 /** Name of the socket of a resource's plugin. */
 function socketName(resource: string): string {
@@ -119,9 +126,9 @@ class DevicePlugin implements PluginServer {
     await rm(this.#socket, { force: true });
   }
 
-  /** From one registration until the kubelet or the socket is another. */
+  /** From one registration until the kubelet or the socket is another, or the kubelet does not watch any more. */
   async #session(kubelet: string, signal: AbortSignal): Promise<void> {
-    const { resource, directory, log } = this.#options;
+    const { resource, directory, log, unwatchedMs = longestUnwatchedMs } = this.#options;
     const server = await this.#serve();
     try {
       const endpoint = this.#endpoint;
@@ -129,10 +136,15 @@ class DevicePlugin implements PluginServer {
       const own = await identityOf(this.#socket);
       this.#isRegistered = true;
       log.info({ resource }, 'registered with the kubelet');
+      let watchedAt = performance.now();
       while (!signal.aborted) {
         await delay(lookMs, undefined, { signal }).catch(() => undefined);
         if ((await this.#kubeletIdentity()) !== kubelet) return;
         if (own === undefined || (await identityOf(this.#socket)) !== own) return;
+        if (this.#watchers.size > 0) watchedAt = performance.now();
+        if (performance.now() - watchedAt < unwatchedMs) continue;
+        log.warn({ resource }, 'the kubelet does not watch the device plugin any more: registering again');
+        return;
       }
     } finally {
       this.#isRegistered = false;

@@ -112,7 +112,7 @@ readinessProbe:
   timeoutSeconds: 5
 {{- end }}
 
-{{/* Scheduling fields from a part's values. Call as svc3.podLabels, with "replicated" true for a Deployment. */}}
+{{/* Scheduling fields from a part's values; the images are Linux ones. Call as svc3.podLabels, with "replicated" true for a Deployment. */}}
 {{- define "svc3.scheduling" -}}
 {{- if .values.affinity }}
 affinity: {{- toYaml .values.affinity | nindent 2 }}
@@ -129,9 +129,7 @@ topologySpreadConstraints:
     {{- end }}
 {{- end }}
 {{- end }}
-{{- with .values.nodeSelector }}
-nodeSelector: {{- toYaml . | nindent 2 }}
-{{- end }}
+nodeSelector: {{- toYaml (mergeOverwrite (dict "kubernetes.io/os" "linux") .values.nodeSelector) | nindent 2 }}
 {{- with .values.tolerations }}
 tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}

@@ -188,8 +188,8 @@ test('the node agent sees certs.d also where insecure registries are not allowed
   expect(paths(await rendered('--set=insecureRegistries.enabled=true'))).toEqual(all);
 });
 
-test('every container drops all capabilities and cannot write its root', async () => {
-  const objects = await rendered(...allOn);
+/** Those of operator, api, node agent and `helm test`. */
+function podsOf(objects: readonly Rendered[]): PodSpec[] {
   const pods = objects.flatMap((object) =>
     object.kind === 'Pod'
       ? [object.spec as unknown as PodSpec]
@@ -198,7 +198,25 @@ test('every container drops all capabilities and cannot write its root', async (
         : [],
   );
   expect(pods).toHaveLength(4);
-  for (const container of pods.flatMap(({ containers }) => containers)) {
+  return pods;
+}
+
+test('every pod is for Linux nodes, whatever else they are to be', async () => {
+  const selected = async (...args: string[]) =>
+    podsOf(await rendered(...args)).map(({ nodeSelector }) => nodeSelector);
+  const linux = { 'kubernetes.io/os': 'linux' };
+  expect(await selected()).toEqual([linux, linux, linux, linux]);
+  expect(await selected('--set=nodeAgent.nodeSelector.vms=yes')).toContainEqual({ ...linux, vms: 'yes' });
+});
+
+test('replicas that are not ready do not keep a node from being drained', async () => {
+  const budgets = (await rendered()).filter(({ kind }) => kind === 'PodDisruptionBudget');
+  expect(budgets.map(({ metadata }) => metadata.name).sort()).toEqual(['svc3-api', 'svc3-operator']);
+  for (const { spec } of budgets) expect(spec?.['unhealthyPodEvictionPolicy']).toBe('AlwaysAllow');
+});
+
+test('every container drops all capabilities and cannot write its root', async () => {
+  for (const container of podsOf(await rendered(...allOn)).flatMap(({ containers }) => containers)) {
     expect(container.securityContext).toEqual({
       allowPrivilegeEscalation: false,
       readOnlyRootFilesystem: true,
