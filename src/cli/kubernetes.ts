@@ -59,7 +59,7 @@ export function openServer(target: ServerTarget & BackendOptions): Promise<Servi
   const client = createClient(
     {
       server,
-      auth: { kind: 'token', token },
+      auth: { kind: 'asked', token },
       ...(caPem === '' ? {} : { ca: { pem: caPem } }),
     },
     callerOptions,

@@ -37,6 +37,9 @@ export const architectureOption = {
 
 const pollMs = 1000;
 
+/** Looks in a row that show something else than was asked for: a replica of the api may be a moment behind. */
+const mostOthers = 5;
+
 /** Prints what has begun, or waits for its end; returns what was printed. */
 export async function showWork(
   context: Context,
@@ -59,8 +62,15 @@ export async function showWork(
   };
   const waits = () => wait && !signal.aborted;
   if (wait) await sleep(pollMs, signal);
-  while (waits()) {
+  for (let others = 0; waits();) {
     item = await look();
+    const other = overtaken(kind, begun, item);
+    others = other === undefined ? 0 : others + 1;
+    if (other !== undefined) {
+      if (others > mostOthers) throw other;
+      await sleep(pollMs, signal);
+      continue;
+    }
     // An image whose commit failed is ready in the version before.
     if (item.state === 'Failed' || (item.state === 'Ready' && item.errorMessage !== undefined))
       throw new Svc3Error('Invalid', `${kind} ${item.name}: ${item.errorMessage ?? 'failed'}`);
@@ -72,6 +82,17 @@ export async function showWork(
     throw new Svc3Error('Timeout', `stopped waiting for ${kind} ${item.name}`);
   await out.item(diskView(kind), item);
   return item;
+}
+
+/** Why what is there is not what was begun; undefined where it is. A server of before tells neither. */
+function overtaken(kind: 'image' | 'iso', begun: DiskItem, now: DiskItem): Svc3Error | undefined {
+  const isOther = (member: 'commitRequest' | 'createdAt') =>
+    begun[member] !== undefined && now[member] !== undefined && begun[member] !== now[member];
+  if (isOther('createdAt'))
+    return new Svc3Error('NotFound', `${kind} ${begun.name} was deleted before it was ready`);
+  return isOther('commitRequest')
+    ? new Svc3Error('Conflict', `another commit of ${kind} ${begun.name} came in between`)
+    : undefined;
 }
 
 /** Waits until the disk of a VM is in the store, unless the user does not want to. */

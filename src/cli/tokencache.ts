@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { isPassing } from '../errors.ts';
 import { writePrivate } from './config.ts';
 import type { Environment } from './environment.ts';
 
@@ -16,7 +17,10 @@ export const insidePlugin = 'SVC3_INSIDE_PLUGIN';
 /** A token is renewed this long before it ends: a sixth of the hour that a user's token has. */
 const renewBeforeMs = 10 * 60_000;
 
-/** The token kept for `key` while it is good for a while, else a new one, kept in a file of its owner only. */
+/**
+ * The token kept for `key` while it is good for a while, else a new one, kept in a file of its owner only. While nobody can issue
+ * one for the moment, the old one until its end.
+ */
 export async function cachedToken(
   environment: Environment,
   key: string,
@@ -27,14 +31,16 @@ export async function cachedToken(
   const name = createHash('sha256').update(key).digest('hex').slice(0, 32);
   const file = path.join(root === '' ? path.join(home, '.cache') : root, 'svc3', 'tokens', `${name}.json`);
   const kept = await readToken(file);
-  if (
-    kept !== undefined &&
-    Date.parse(kept.expirationTimestamp ?? '') - environment.now().getTime() > renewBeforeMs
-  )
+  const leftMs = Date.parse(kept?.expirationTimestamp ?? '') - environment.now().getTime();
+  if (kept !== undefined && leftMs > renewBeforeMs) return kept;
+  try {
+    const fresh = await issue();
+    if (fresh.expirationTimestamp !== undefined) await writePrivate(file, JSON.stringify(fresh));
+    return fresh;
+  } catch (error) {
+    if (kept === undefined || leftMs <= 0 || !isPassing(error)) throw error;
     return kept;
-  const fresh = await issue();
-  if (fresh.expirationTimestamp !== undefined) await writePrivate(file, JSON.stringify(fresh));
-  return fresh;
+  }
 }
 
 /** When a token ends, in milliseconds since 1970; never, where it does not say so. Nothing of it is checked: who takes it does that. */

@@ -19,6 +19,8 @@ export interface ExecPlugin {
 export type AuthSource =
   | { readonly kind: 'none' }
   | { readonly kind: 'token'; readonly token: string }
+  /** Renewed by whoever is asked. */
+  | { readonly kind: 'asked'; readonly token: () => Promise<string> }
   | { readonly kind: 'tokenFile'; readonly file: string }
   | { readonly kind: 'basic'; readonly username: string; readonly password: string }
   | { readonly kind: 'exec'; readonly plugin: ExecPlugin; readonly environment: NodeJS.ProcessEnv };

@@ -210,6 +210,8 @@ export function createCredential(config: ConnectionConfig): Credential {
         () => false,
         certificate,
       );
+    case 'asked':
+      return tokenCredential(auth.token, () => false, certificate);
     case 'basic': {
       const header = `Basic ${Buffer.from(`${auth.username}:${auth.password}`).toString('base64')}`;
       return {

@@ -112,9 +112,14 @@ export function errorOfReply(code: number, body: unknown, retryAfterSeconds?: nu
   const status: Status = isStatus(body) ? body : { kind: 'Status' };
   const text = typeof body === 'string' && body.trim() !== '' ? body.trim().slice(0, 300) : undefined;
   const message = status.message ?? text ?? `kube-apiserver answered with status ${code}`;
-  return new Svc3Error(reasonOf(status.code ?? code, status.reason), message, {
-    details: detailsOf(status, retryAfterSeconds),
-  });
+  const details = detailsOf(status, retryAfterSeconds);
+  const reason = isOfAnother(details) ? 'Conflict' : reasonOf(status.code ?? code, status.reason);
+  return new Svc3Error(reason, message, { details });
+}
+
+/** A patch that names the UID of an object for which there is another one by now: other writes are refused with Conflict then. */
+function isOfAnother({ causes = [] }: ErrorDetails): boolean {
+  return causes.some(({ field, reason }) => field === 'metadata.uid' && reason === 'FieldValueInvalid');
 }
 
 /** The refusal inside an ERROR event of a watch. */

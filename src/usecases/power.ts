@@ -1,8 +1,8 @@
 import { vms } from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
-import { Svc3Error } from '../errors.ts';
+import { isSvc3Error, Svc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
-import { powerDone, powerRequest } from '../wire/power.ts';
+import { powerDone, powerRequest, type PowerRequest } from '../wire/power.ts';
 import type { PowerCommand } from '../wire/powercommands.ts';
 import { vmMessage, vmState } from '../wire/vm.ts';
 import type { Waiter } from './waiter.ts';
@@ -11,6 +11,8 @@ export interface PowerEnvironment {
   /** Whose right it is to write the VM's spec. */
   readonly writer: KubeClient;
   readonly wait: Waiter;
+  /** The VM that has the name now, as kube-apiserver has it: a cache may show the one before. @throws NotFound */
+  now(): Promise<Vm>;
 }
 
 const timeoutMs = 120_000;
@@ -22,21 +24,16 @@ const timeoutMs = 120_000;
  * @throws Svc3Error Conflict when the command does not fit the VM's state, or it has failed; NotFound when the VM is gone
  */
 export async function execute(
-  { writer, wait }: PowerEnvironment,
+  environment: PowerEnvironment,
   vm: Vm,
   command: PowerCommand,
   options: { readonly wait: boolean; progress?(vm: Vm): void },
 ): Promise<boolean> {
-  const { name, namespace, uid } = vm.metadata;
-  const requested = powerRequest(vm, command);
-  const patched = await writer.patch(
-    vms,
-    { name, namespace },
-    { type: 'merge', body: { metadata: { uid }, spec: requested } },
-  );
+  const { name } = vm.metadata;
+  const { requested, patched } = await ask(environment, vm, command);
   if (!options.wait) return false;
   const generation = patched.metadata.generation ?? 0;
-  const waited = await wait(vms, patched, {
+  const waited = await environment.wait(vms, patched, {
     timeoutMs,
     done(seen) {
       options.progress?.(seen);
@@ -51,4 +48,28 @@ export async function execute(
       `VM ${name} is Failed: ${vmMessage(waited.object) ?? 'see its conditions'}`,
     );
   return true;
+}
+
+interface Asked {
+  readonly requested: PowerRequest;
+  readonly patched: Vm;
+}
+
+async function ask(environment: PowerEnvironment, seen: Vm, command: PowerCommand): Promise<Asked> {
+  try {
+    return await askOf(environment, seen, command);
+  } catch (error) {
+    if (!isSvc3Error(error, 'Conflict')) throw error;
+    const current = await environment.now();
+    if (current.metadata.uid === seen.metadata.uid) throw error;
+    return askOf(environment, current, command);
+  }
+}
+
+/** Of this very VM: what it is decides whether the command fits. */
+async function askOf({ writer }: PowerEnvironment, vm: Vm, command: PowerCommand): Promise<Asked> {
+  const { name, namespace, uid } = vm.metadata;
+  const requested = powerRequest(vm, command);
+  const body = { metadata: { uid }, spec: requested };
+  return { requested, patched: await writer.patch(vms, { name, namespace }, { type: 'merge', body }) };
 }

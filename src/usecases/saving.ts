@@ -1,6 +1,9 @@
 import type { Image } from '../api/image.ts';
+import { group } from '../api/meta.ts';
+import { isTerminating } from '../api/owner.ts';
 import { images } from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
+import { Svc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
 import { committedImage, savedImage, savingOf, type SaveRequest } from '../wire/saving.ts';
 import type { Waiter } from './waiter.ts';
@@ -24,16 +27,21 @@ export function save({ writer }: SavingEnvironment, vm: Vm, request: SaveRequest
 /**
  * Asks for the VM's disk as the new content of the Image it runs from.
  *
- * @throws Svc3Error Conflict where the VM has no disk, or runs from no Image; NotFound of the Image
+ * @throws Svc3Error Conflict where the VM has no disk, runs from no Image, or from one that is being deleted; NotFound of the Image
  */
-export function commit(
+export async function commit(
   { writer }: SavingEnvironment,
   vm: Vm,
   description: string | undefined,
 ): Promise<Image> {
   const { name, body } = committedImage(vm, description);
   const key = { name, namespace: vm.metadata.namespace };
-  return writing(() => writer.patch(images, key, { type: 'merge', body }));
+  const asked = await writing(() => writer.patch(images, key, { type: 'merge', body }));
+  if (!isTerminating(asked)) return asked;
+  // Nothing comes of it, and the deletion of the VM does not wait for it.
+  throw new Svc3Error('Conflict', `image ${name} is being deleted: a commit comes too late`, {
+    details: { group, kind: 'images', name },
+  });
 }
 
 /** As long as the deletion of a VM waits for the same, unless the installation says otherwise. */

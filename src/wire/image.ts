@@ -97,6 +97,7 @@ export function imageItem(image: Image | Iso): ImageItem {
     usable: isUsable(image) || undefined,
     progress: state === 'Ready' ? undefined : image.status?.progress,
     copyOf: awaitedSource(image),
+    commitRequest: 'commit' in image.spec ? image.spec.commit?.request : undefined,
     memory: memoryOf(image),
     createdAt: image.metadata.creationTimestamp,
   };

@@ -229,6 +229,12 @@ export const imageItem = z
       .string()
       .optional()
       .describe('Name of what it is still to be copied from, which cannot be deleted until then.'),
+    commitRequest: z
+      .string()
+      .optional()
+      .describe(
+        'Which commit was asked for last: another one than in the reply to a commit has come in between. Absent where none ever was.',
+      ),
     memory: z
       .object({
         size: z.string().describe('Memory of the guest as a quantity.'),

@@ -25,7 +25,8 @@ export function stateOf({
   metadata,
   status,
 }: Pick<VmConfig, 'metadata' | 'status'>): Pick<VmConfigItem, 'state' | 'errorMessage'> {
-  if (status === undefined) return {};
+  // The kind fills in a generation that was not observed.
+  if (status?.conditions === undefined) return {};
   if (status.observedGeneration !== metadata.generation) return { state: 'Updating' };
   const ready = conditionOf(status.conditions, 'Ready');
   if (ready?.status === 'True') return { state: 'Ready' };

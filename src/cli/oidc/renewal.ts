@@ -1,6 +1,6 @@
 import { Svc3Error } from '../../errors.ts';
 import type { Config, ConfigChange, ConfigStore } from '../config.ts';
-import { createRenewedToken } from '../service/renewal.ts';
+import { createRenewedToken } from '../renewedtoken.ts';
 import { isRenewalDue } from '../tokencache.ts';
 import type { Issuer } from './issuer.ts';
 import { renewTokens } from './login.ts';

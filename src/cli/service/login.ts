@@ -1,6 +1,6 @@
 import type { Config, ConfigStore } from '../config.ts';
 import { isRenewalDue } from '../tokencache.ts';
-import { createRenewedToken } from './renewal.ts';
+import { createRenewedToken } from '../renewedtoken.ts';
 
 /** The kubeconfig and its context whose account a saved token is of. */
 export interface Login {
@@ -27,14 +27,28 @@ export function loginOf({ loginKubeconfig, loginContext }: Config): Login | unde
  * @throws Svc3Error Unauthorized where it has ended and cannot be renewed
  */
 export function createLoginToken(saved: Config, renewal: LoginRenewal): () => Promise<string> {
-  const { token = '', baseUrl = '' } = saved;
+  const { baseUrl = '' } = saved;
   const login = loginOf(saved);
-  if (login === undefined) return () => Promise.resolve(token);
+  if (login === undefined) return createGivenToken(saved, renewal);
   return createRenewedToken(saved, {
     now: () => renewal.now(),
     renew: (held) => renewed(held, login, renewal),
     remedy: `svc3 login ${baseUrl}`,
   });
+}
+
+/** A token that somebody gave is nobody's to renew; once it ends soon, whatever the same API has been given since is taken. */
+function createGivenToken(
+  saved: Config,
+  { config, now }: Pick<LoginRenewal, 'config' | 'now'>,
+): () => Promise<string> {
+  let { token = '' } = saved;
+  return async () => {
+    if (!isRenewalDue(token, now().getTime())) return token;
+    const kept = await config.read();
+    if (kept.baseUrl === saved.baseUrl && kept.token !== undefined) token = kept.token;
+    return token;
+  };
 }
 
 /** Another process may have renewed it already, or the user may be logged in elsewhere by now: theirs is not overwritten. */

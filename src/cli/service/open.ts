@@ -42,7 +42,8 @@ export interface ServerTarget {
   readonly server: string;
   /** Empty: the authorities of this machine. */
   readonly caPem: string;
-  readonly token: string;
+  /** Asked for with every request: a command may outlive many. */
+  token(): Promise<string>;
 }
 
 /** The two ways to svc3, joined in `src/bin/svc3.ts`. */
@@ -230,7 +231,7 @@ class CommandOpener implements Opener {
     if (typeof apiEndpoint !== 'string' || !apiEndpoint.startsWith('https://'))
       throw new Svc3Error('BadGateway', 'the HTTP API does not say where its cluster is; set KUBECONFIG');
     const caPem = typeof certData === 'string' ? Buffer.from(certData, 'base64').toString('utf8') : '';
-    const target = { server: apiEndpoint, caPem, token: await token() };
+    const target = { server: apiEndpoint, caPem, token };
     return this.#keep(await this.#options.backends.openServer({ ...this.#common, ...target }));
   });
 

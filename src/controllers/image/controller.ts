@@ -50,6 +50,7 @@ function createDiskController(
     kind,
     client,
     recorder,
+    log,
     caches,
     expected,
     backoff,

@@ -2,7 +2,7 @@ import type { Image, ImageCommit, ImageStatus, Iso } from '../../api/image.ts';
 import type { WorkDone, WorkFailed } from '../../api/worker.ts';
 import { diskRefusals } from '../../api/reasons.ts';
 import type { ObservedPowerState } from '../../api/vm.ts';
-import { commitOf, wantsMemory } from './names.ts';
+import { commitOf, takenFrom, wantsMemory } from './names.ts';
 import type { DiskKind, RepositoryPath } from './repositorypath.ts';
 
 /** The worker pod of the current request, as the cache shows it. */
@@ -227,7 +227,7 @@ function decideSave(observed: Observed, name: string): Plan {
   const { deletionTimestamp } = vmSource;
   const { creationTimestamp = '' } = disk.metadata;
   if (
-    disk.status?.vmUid === undefined &&
+    takenFrom(disk) === undefined &&
     deletionTimestamp !== undefined &&
     creationTimestamp > deletionTimestamp
   )
@@ -258,7 +258,7 @@ function decideCommit(observed: Observed, { vm }: ImageCommit): Plan {
 
 /** The VM whose disk is being taken is no more; another one of its name has another disk. */
 function isSourceGone({ disk, vmSource }: Observed): boolean {
-  const { vmUid } = disk.status ?? {};
+  const vmUid = takenFrom(disk);
   return vmUid !== undefined && vmUid !== vmSource?.uid;
 }
 

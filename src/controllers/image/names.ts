@@ -28,6 +28,15 @@ export function wantsMemory(disk: Image | Iso): boolean {
 }
 
 /**
+ * UID of the VM whose disk is taken for the request that there is now; undefined while it is not known. What is known of a commit before says nothing
+ * of this one, which may be another VM's.
+ */
+export function takenFrom(disk: Image | Iso): string | undefined {
+  const { vmUid, vmRequest } = disk.status ?? {};
+  return vmRequest === undefined || vmRequest === commitOf(disk)?.request ? vmUid : undefined;
+}
+
+/**
  * What is to be done for a disk now, as a word that changes with every new request: a commit's request, an upload's digest,
  * `create` for everything that is done once. `undefined`: an upload that has not come yet. Of one that lost its annotation, as to
  * `kubectl replace`, the upload that was answered last.

@@ -166,15 +166,19 @@ function refused(message: string): StepFailed {
   return new StepFailed({ reason: 'WorkerRefused', message }, undefined);
 }
 
+const ticketLabels = { [labels.partOf]: 'svc3', [labels.component]: 'worker' } as const;
+
 /**
  * Each disk owns its entries of the namespace's one Secret, and one of the Secret's owner references, by a field manager of
  * its own. So Kubernetes' garbage collector deletes the Secret with the last disk that had a ticket in it: nobody here has to
- * know whether others still need it, which no precondition could tell from a server-side apply that is on its way.
+ * know whether others still need it, which no precondition could tell from a server-side apply that is on its way. Without a ticket a disk
+ * owns nothing else of it: with the owner that is gone the collector takes the manager's entry away, and the Secret does not grow with
+ * each disk that there ever was.
  */
 async function writeTickets(
   client: KubeClient,
   { disk, kind }: Pick<PodWork, 'disk' | 'kind'>,
-  data: Record<string, string>,
+  data?: Record<string, string>,
 ): Promise<void> {
   const { name, namespace, uid } = disk.metadata;
   const secret: Submitted<Secret> = {
@@ -182,11 +186,10 @@ async function writeTickets(
     metadata: {
       name: ticketSecret,
       namespace,
-      labels: { [labels.partOf]: 'svc3', [labels.component]: 'worker' },
+      ...(data === undefined ? {} : { labels: ticketLabels }),
       ownerReferences: [{ apiVersion, kind, name, uid }],
     },
-    type: 'Opaque',
-    data,
+    ...(data === undefined ? {} : { data }),
   };
   await client.apply(secrets, secret, { fieldManager: `svc3-worker-${uid}` });
 }
@@ -197,7 +200,7 @@ export async function forgetExport(
   target: Pick<PodWork, 'disk' | 'kind' | 'id'>,
   vm: { uid: string; runner: { address: string; fingerprint: string | undefined } | undefined } | undefined,
 ): Promise<void> {
-  await writeTickets(client, target, {}).catch((error: unknown) => {
+  await writeTickets(client, target).catch((error: unknown) => {
     // The namespace is being deleted, with the Secret.
     if (!isSvc3Error(error, 'Forbidden', 'NotFound')) throw error;
   });

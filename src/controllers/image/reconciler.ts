@@ -22,7 +22,15 @@ import {
   type Work,
 } from './decide.ts';
 import { atRegistry, StepFailed, verdictOf } from './failure.ts';
-import { answerTo, askedArchitecture, uploadOf, vmNameOf, workerPodName, workId } from './names.ts';
+import {
+  answerTo,
+  askedArchitecture,
+  takenFrom,
+  uploadOf,
+  vmNameOf,
+  workerPodName,
+  workId,
+} from './names.ts';
 import { observe } from './observe.ts';
 import { formerPlaceOf, type DiskKind, type RepositoryPath } from './repositorypath.ts';
 import { exportShare, forgetExport, startExport, startWorker, type PodWorkParts } from './podwork.ts';
@@ -119,6 +127,7 @@ export class ImageReconciler {
       case 'purge':
         return this.#purge(key, observed, signal);
       default:
+        this.#tellFormer(observed);
         return this.#release(key, observed);
     }
   }
@@ -229,7 +238,7 @@ export class ImageReconciler {
 
   /** From the moment there is a disk it stays known whose it is: another VM of the name may come. */
   async #say({ disk, vmSource }: Observed, verdict: Verdict): Promise<void> {
-    const vmUid = disk.status?.vmUid ?? (vmSource?.runner === undefined ? undefined : vmSource.uid);
+    const vmUid = takenFrom(disk) ?? (vmSource?.runner === undefined ? undefined : vmSource.uid);
     await this.#reporter.report(disk, verdictStatus(disk, verdict, this.#parts.now(), { vmUid }));
   }
 
@@ -297,13 +306,22 @@ export class ImageReconciler {
       if (disk.status?.digest !== undefined)
         this.#reporter.warn(disk, 'KeptInStore', `what was stored stays in the store: ${error.message}`);
     }
+    this.#tellFormer(observed);
+  }
+
+  /** Says what stays in a store that is not this installation's now, or where it has none any more. */
+  #tellFormer({ disk, path }: Observed): void {
     const former = formerPlaceOf(disk, path);
-    if (former !== undefined)
-      this.#reporter.warn(
-        disk,
-        'KeptInStore',
-        `was stored at ${former.registry}/${former.repository}, which is not where this installation stores it now: nothing is deleted there`,
-      );
+    if (former === undefined) return;
+    const why =
+      path === undefined
+        ? 'and this installation has no image store now'
+        : 'which is not where this installation stores it now';
+    this.#reporter.warn(
+      disk,
+      'KeptInStore',
+      `was stored at ${former.registry}/${former.repository}, ${why}: nothing is deleted there`,
+    );
   }
 
   /** UID of the object that has the name now: the cache may be behind, and what lies in the store may be another's. */
@@ -327,6 +345,7 @@ export class ImageReconciler {
       if ((await this.#parts.liveUsers(observed)) !== undefined) return { requeueAfterMs: usersPollMs };
       await this.#purgeStore(observed, signal);
     }
+    if (plan.kind === 'release') this.#tellFormer(observed);
     vanished.forget(key);
     this.#parts.backoff.clear(workId(disk, observed.request ?? ''));
     this.#reporter.forget(disk.metadata.uid);

@@ -4,7 +4,7 @@ import { findCondition } from '../../controller/conditions.ts';
 import { keyOf } from '../../controller/controller.ts';
 import { applyStatus, isSameStatus } from '../../controller/status.ts';
 import type { Expectations } from '../../controller/expectations.ts';
-import type { EventRecorder, KubeClient } from '../../kube/types.ts';
+import type { EventRecorder, KubeClient, Log } from '../../kube/types.ts';
 import { resourceOf, type Disk } from './caches.ts';
 import { watchMs } from './decide.ts';
 import type { DiskKind } from './repositorypath.ts';
@@ -12,6 +12,7 @@ import type { DiskKind } from './repositorypath.ts';
 export interface ReporterParts {
   readonly client: KubeClient;
   readonly recorder: EventRecorder;
+  readonly log: Log;
   readonly kind: DiskKind;
   readonly expected: Expectations<Disk>;
   /** Milliseconds of a clock that never jumps. */
@@ -42,8 +43,11 @@ export class Reporter {
     this.#writtenAt.delete(uid);
   }
 
+  /** In the log as well: kube-apiserver takes no event of a namespace that is being deleted, and those that are there go with it. */
   warn(disk: Disk, reason: string, message: string): void {
-    const { recorder, kind } = this.#parts;
+    const { recorder, log, kind } = this.#parts;
+    const { namespace, name } = disk.metadata;
+    log.warn({ controller: kind.toLowerCase(), namespace, name, reason }, message);
     recorder.event(
       { ...typeMeta(resourceOf(kind)), metadata: disk.metadata },
       { type: 'Warning', reason, message },

@@ -5,6 +5,7 @@ import type { WorkDone } from '../../api/worker.ts';
 import { findCondition, removeCondition, setCondition } from '../../controller/conditions.ts';
 import { readyStatus, type Progress } from '../../controller/kstatus.ts';
 import type { Verdict } from './decide.ts';
+import { commitOf } from './names.ts';
 import { referenceOf, type RepositoryPath } from './repositorypath.ts';
 
 const { ready, committed, stalled, reconciling } = conditionTypes;
@@ -69,6 +70,7 @@ export function storedStatus(
     progress: _progress,
     worker: _worker,
     vmUid: _vmUid,
+    vmRequest: _vmRequest,
     ...known
   } = disk.status ?? {};
   const observedGeneration = generationOf(disk);
@@ -102,7 +104,7 @@ export function verdictStatus(
   return {
     ...known,
     ...(worker === undefined ? {} : { worker }),
-    ...(vmUid === undefined ? {} : { vmUid }),
+    ...(vmUid === undefined ? {} : { vmUid, ...forCommit(disk) }),
     ...(verdict.progress === undefined ? {} : { progress: verdict.progress }),
     ...(isUsable(disk)
       ? commitConditions(disk, verdict, now)
@@ -110,9 +112,14 @@ export function verdictStatus(
   };
 }
 
+function forCommit(disk: Image | Iso): Pick<ImageStatus, 'vmRequest'> {
+  const commit = commitOf(disk);
+  return commit === undefined ? {} : { vmRequest: commit.request };
+}
+
 /** The request is answered for good, and what it asked for was not made. */
 export function refusedStatus(disk: Image | Iso, verdict: Verdict, now: Date, answer: Answer): ImageStatus {
-  const { vmUid: _vmUid, ...status } = verdictStatus(disk, verdict, now);
+  const { vmUid: _vmUid, vmRequest: _vmRequest, ...status } = verdictStatus(disk, verdict, now);
   if (!isUsable(disk)) return { ...status, ...answer };
   return { ...storedStatus({ ...disk, status }, now), ...answer };
 }

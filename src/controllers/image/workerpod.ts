@@ -66,6 +66,8 @@ function podSpec({ id, spec, settings }: WorkerPodInput): PodSpec {
       { name: objectNames.pullSecret },
       ...(workerPullSecret === undefined ? [] : [{ name: workerPullSecret }]),
     ],
+    // The image is a Linux one, and no taint need keep pods from other nodes.
+    nodeSelector: { 'kubernetes.io/os': 'linux' },
     restartPolicy: 'Never',
     terminationGracePeriodSeconds: 10,
     securityContext: {

@@ -7,7 +7,7 @@ import { powerVerbs } from '../../wire/powercommands.ts';
 import { committedImage, savedImage } from '../../wire/saving.ts';
 import * as schemas from '../../wire/schemas.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
-import { findVmFor } from '../server/lookup.ts';
+import { findLiveVm, findVmFor } from '../server/lookup.ts';
 import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
 import type { Services } from '../server/services.ts';
 import { success } from '../server/status.ts';
@@ -40,8 +40,12 @@ export const execVm = defineRoute({
     const { params, services, query } = call;
     const { command } = call.body;
     const { vm } = params;
-    const environment = { writer: services.client, wait: waiterOf(call) };
     const key = { namespace: params.namespace, name: vm };
+    const environment = {
+      writer: services.client,
+      wait: waiterOf(call),
+      now: () => findLiveVm(services, key),
+    };
     const found = await findVmFor(services, key, (one) => powerRequest(one, command));
     return (await execute(environment, found, command, { wait: query.wait ?? true }))
       ? { body: success(`VM ${vm} was ${powerVerbs[command].done}`) }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { exportsOf } from '../../../src/cli/commands/dev/status.ts';
+import { exportsOf } from '../../../src/cli/commands/dev.ts';
 
 const status = {
   name: 'b',

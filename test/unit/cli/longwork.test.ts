@@ -82,6 +82,43 @@ describe('work on a disk', () => {
     await expect(soon(showWork(aContext(), 'image', { begun, disks, wait: true }))).rejects.toThrow(message);
   });
 
+  const asked = item({ commitRequest: 'one' });
+  const overtaken = item({ state: 'Ready', commitRequest: 'two' });
+
+  test('that another commit has taken the place of is none that was done', async () => {
+    looks = [asked, ...Array.from({ length: 20 }, () => overtaken)];
+    const waiting = soon(showWork(aContext(), 'image', { begun: asked, disks, wait: true }));
+    await expect(waiting).rejects.toMatchObject({
+      reason: 'Conflict',
+      message: 'another commit of image golden came in between',
+    });
+    expect(shown.items).toEqual([]);
+  });
+
+  test('is waited for where a replica of the api is a moment behind', async () => {
+    const before = item({ state: 'Ready', commitRequest: 'zero' });
+    const end = item({ state: 'Ready', commitRequest: 'one' });
+    looks = [before, before, asked, end];
+    await soon(showWork(aContext(), 'image', { begun: asked, disks, wait: true }));
+    expect(shown.items).toEqual([end]);
+  });
+
+  test('on an image that was deleted is not that on another of its name', async () => {
+    const first = item({ createdAt: '2026-11-01T10:00:00Z' });
+    looks = Array.from({ length: 20 }, () => item({ state: 'Ready', createdAt: '2026-11-01T10:00:07Z' }));
+    const waiting = soon(showWork(aContext(), 'image', { begun: first, disks, wait: true }));
+    await expect(waiting).rejects.toMatchObject({
+      reason: 'NotFound',
+      message: 'image golden was deleted before it was ready',
+    });
+  });
+
+  test('goes on being that of a save although somebody commits to the image since', async () => {
+    looks = [overtaken];
+    await soon(showWork(aContext(), 'image', { begun, disks, wait: true }));
+    expect(shown.items).toEqual([overtaken]);
+  });
+
   const away = new Svc3Error('ServiceUnavailable', 'cannot reach https://svc3.example.com');
 
   test('goes on being waited for where the server is away for a while', async () => {

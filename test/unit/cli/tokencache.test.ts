@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Environment } from '../../../src/cli/environment.ts';
+import { Svc3Error } from '../../../src/errors.ts';
 import { cachedToken, isRenewalDue, type CachedToken } from '../../../src/cli/tokencache.ts';
 
 const now = new Date('2026-11-01T10:00:00Z');
@@ -21,6 +22,7 @@ async function cache(minutes: number | undefined) {
   let issued = 0;
   return {
     folder,
+    environment,
     issue: async (key = 'a'): Promise<string> =>
       (
         await cachedToken(environment, key, async (): Promise<CachedToken> => {
@@ -45,6 +47,21 @@ test('a token is kept while it is good for more than ten minutes, for its key on
 test('one that ends within ten minutes is renewed', async () => {
   const { issue } = await cache(10);
   expect([await issue(), await issue()]).toEqual(['token-1', 'token-2']);
+});
+
+test.each([
+  ['stays where its server is away for a moment', 'ServiceUnavailable', 9, 'token-1'],
+  ['is over where its server says so', 'Forbidden', 9, 'Forbidden'],
+  ['is over at its end, also while its server is away', 'ServiceUnavailable', -1, 'ServiceUnavailable'],
+] as const)('one that ends within ten minutes %s', async (_what, reason, minutes, outcome) => {
+  const { issue, environment } = await cache(minutes);
+  await issue();
+  const away = () => Promise.reject(new Svc3Error(reason, 'no'));
+  const seen = await cachedToken(environment, 'a', away).then(
+    ({ token }) => token,
+    (error: Svc3Error) => error.reason,
+  );
+  expect(seen).toBe(outcome);
 });
 
 test('one without an end is not kept', async () => {

@@ -3,6 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Backends, HttpTarget } from '../../../src/cli/service/open.ts';
+import { patiently } from '../../../src/cli/patiently.ts';
+import { Svc3Error } from '../../../src/errors.ts';
 import { now as today, run } from './environment.ts';
 
 let home: string;
@@ -196,6 +198,64 @@ describe('a login', () => {
     });
     expect(token).toBe('fresh');
     expect(await saved()).toEqual(other);
+  });
+
+  it('is renewed for the cluster behind the HTTP API, too', async () => {
+    let minutes = 0;
+    const tokens: string[] = [];
+    const { clusterInfo, close } = {
+      clusterInfo: async () => ({ apiEndpoint: 'https://cluster.example.com' }),
+      close: () => Promise.resolve(),
+    };
+    const connections: Partial<Backends> = {
+      async openKubernetes() {
+        const token = async () => ({ token: ending(minutes + 60) });
+        return { service: {} as never, users: { token } as never, close };
+      },
+      openHttp: async ({ kubernetes }) =>
+        ({ clusterInfo, vms: { list: async () => void (await kubernetes()) }, close }) as never,
+      async openServer({ token }) {
+        for (minutes of [0, 5, 50, 60]) tokens.push(await token());
+        throw new Error('enough');
+      },
+    };
+    await configured({ ...login, token: ending(11) });
+    const clock = () => new Date(now + minutes * 60_000);
+    await run(['vm', 'list', '-n', 'x'], { home, now: clock }, connections);
+    expect(tokens).toEqual([ending(11), ending(65), ending(65), ending(120)]);
+  });
+
+  it('that has ended while its cluster is away is waited for', async () => {
+    await configured({ ...login, token: ending(-1) });
+    let failures = 2;
+    const { token } = await sent(
+      async () => {
+        failures -= 1;
+        if (failures >= 0) throw new Svc3Error('ServiceUnavailable', 'the cluster is away');
+        return { token: ending(60) };
+      },
+      (ask) => patiently(ask, new AbortController().signal),
+    );
+    expect(token).toBe(ending(60));
+  });
+
+  it('with a token that somebody gave is another one once somebody gives that', async () => {
+    const given = { baseUrl: login.baseUrl, token: ending(9) };
+    await configured(given);
+    const { token } = await sent(
+      () => Promise.reject(new Error('no')),
+      async (ask) => {
+        const tokens = [await ask()];
+        await configured({ ...given, baseUrl: 'https://b.example.com', token: 'of another API' });
+        tokens.push(await ask());
+        await configured({ ...given, token: ending(60) });
+        tokens.push(await ask());
+        await configured({});
+        tokens.push(await ask());
+        return tokens.join(' ');
+      },
+    );
+    expect(token.split(' ')).toEqual([ending(9), ending(9), ending(60), ending(60)]);
   });
 
   it('with a token that somebody gave is renewed nowhere', async () => {

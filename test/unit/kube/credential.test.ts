@@ -176,6 +176,18 @@ describe('an identity', () => {
     expect(credential.renew()).toBe(false);
   });
 
+  test('may be a token that is asked for each time', async () => {
+    let asked = 0;
+    const credential = credentialOf({ kind: 'asked', token: async () => `t${(asked += 1)}` });
+    const tokens = [
+      await credential.authorization(),
+      await credential.bearer(),
+      await credential.authorization(),
+    ];
+    expect(tokens).toEqual(['Bearer t1', { token: 't2' }, 'Bearer t3']);
+    expect(credential.renew()).toBe(false);
+  });
+
   test('may be a certificate, which files may have anew', async () => {
     await writeFile(join(folder, 'cert.pem'), 'cert');
     await writeFile(join(folder, 'key.pem'), 'key');

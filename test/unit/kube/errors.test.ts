@@ -31,6 +31,12 @@ describe('a refusal of kube-apiserver', () => {
     expect(errorOfReply(code, body).reason).toBe(reason);
   });
 
+  test('of a patch that names the UID of an object which was made anew is a Conflict, as that of other writes', () => {
+    const immutable = 'Invalid value: "4a337093": field is immutable';
+    const causes = [{ field: 'metadata.uid', message: immutable, reason: 'FieldValueInvalid' }];
+    expect(errorOfReply(422, status(422, 'Invalid', { causes })).reason).toBe('Conflict');
+  });
+
   test('keeps message, object and causes by field', () => {
     const error = errorOfReply(
       422,

@@ -34,6 +34,11 @@ test.each<[string, Image | undefined, object]>([
   expect(savingOf(asked, image)).toMatchObject(saving);
 });
 
+test('an image says which commit it is asked for', () => {
+  expect(imageItem(other)).toMatchObject({ commitRequest: 'x' });
+  expect(imageItem(asked)).not.toHaveProperty('commitRequest');
+});
+
 test('an image whose commit failed is Ready, usable, and says why', () => {
   expect(imageItem(now(failedCommit))).toMatchObject({ state: 'Ready', errorMessage: 'DiskRefused' });
   expect(isUsable(now(failedCommit))).toBe(true);

@@ -72,6 +72,12 @@ describe('what is said of what a VMConfig names', () => {
     expect(shown([...conditions])).toEqual({ state, errorMessage });
   });
 
+  test('is nothing before the operator has looked at it', () => {
+    const metadata = { ...storedMeta({ name: 'small', namespace: 'team' }), generation: 1 };
+    const { state } = vmConfigItem({ metadata, spec: {}, status: { observedGeneration: 0 } });
+    expect(state).toBeUndefined();
+  });
+
   test('is of the spec before where that has changed since', () => {
     expect(shown([condition('Ready', 'True', 'all there')], 0)).toEqual({ state: 'Updating' });
   });

@@ -51,9 +51,9 @@ export function createVms(
       return deleteVm(environment, { namespace, name }, options);
     },
     async exec(namespace, name, command, { wait, signal, progress }) {
-      const vm = await client.get(vms, name, namespace);
-      const environment = { writer: client, wait: waiterOn(client, signal) };
-      return execute(environment, vm, command, { wait, progress: shown(progress) });
+      const now = () => client.get(vms, name, namespace);
+      const environment = { writer: client, wait: waiterOn(client, signal), now };
+      return execute(environment, await now(), command, { wait, progress: shown(progress) });
     },
     async save(namespace, name, request) {
       const given = checked(vmSchemas.saveBody, request);

@@ -110,10 +110,21 @@ test('a renewal that fails lets the old token be used until its end, and is not 
   expect(await token()).toBe(anHour(60));
 });
 
-test.each([
-  ['that the issuer refuses', [refused('invalid_grant')], 'does not take its refresh token any more'],
-  ['that fails', [new Svc3Error('ServiceUnavailable', 'cannot reach it')], 'cannot reach it'],
-])('after its end a renewal %s says what to do, and keeps what there is', async (_, replies, why) => {
+test.each<[string, (IssuerReply | Error)[], string, string]>([
+  [
+    'that the issuer refuses',
+    [refused('invalid_grant')],
+    'Unauthorized',
+    'does not take its refresh token any more',
+  ],
+  // Who waits may ask again.
+  [
+    'that fails',
+    [new Svc3Error('ServiceUnavailable', 'cannot reach it')],
+    'ServiceUnavailable',
+    'cannot reach it',
+  ],
+])('after its end a renewal %s says what to do, and keeps what there is', async (_, replies, reason, why) => {
   const user = await aUser({ ...login, token: anHour(-1) }, replies);
   const refusal = await user
     .aProcess()()
@@ -122,7 +133,7 @@ test.each([
       (error: Svc3Error) => error,
     );
   expect(refusal).toMatchObject({
-    reason: 'Unauthorized',
+    reason,
     message: expect.stringMatching(
       `${why}; run svc3 login again: svc3 login https://svc3.example.com --oidc`,
     ),

@@ -84,6 +84,16 @@ describe('what is decided for a disk', () => {
       { kind: 'refuse', verdict: { reason: 'SourceDeleted' } } as never,
     ],
     [
+      'a commit of a VM that comes while that of another is under way is carried out',
+      observed(committing({ vmUid: 'other', vmRequest: 'one' }), { vmSource: aVmSource() }),
+      { kind: 'work', work: { kind: 'export', vm: 'vm', source: { uid: 'u' } } } as never,
+    ],
+    [
+      'a commit of a VM that went meanwhile is refused, also where another was under way before',
+      observed(committing({ vmUid: 'before', vmRequest: 'two' }), { vmSource: aVmSource() }),
+      { kind: 'refuse', verdict: { reason: 'SourceDeleted' } } as never,
+    ],
+    [
       'a commit of a VM that is being deleted is tried',
       observed(committing({}, { creationTimestamp: '2026-01-02T00:00:00Z' }), {
         vmSource: aVmSource({ deletionTimestamp: '2026-01-01T00:00:00Z' }),

@@ -199,8 +199,17 @@ describe('what is left of a save', () => {
 
   test('is taken away: the ticket, and the copy', async () => {
     await forget({ uid: 'u', runner });
-    expect(apply.mock.calls[0]?.[1].data).toEqual({});
+    expect(apply.mock.calls[0]?.[1].data).toBeUndefined();
     expect(deleteExport).toHaveBeenCalledWith(id);
+  });
+
+  test('leaves nothing of the Secret to the disk but that it is an owner, so that the last of it goes with the disk', async () => {
+    await forget();
+    const { metadata, ...others } = apply.mock.calls[0]?.[1] ?? {};
+    expect([Object.keys(metadata).toSorted(), Object.keys(others).toSorted()]).toEqual([
+      ['name', 'namespace', 'ownerReferences'],
+      ['apiVersion', 'kind'],
+    ]);
   });
 
   test('is the ticket alone where there is no runner, or none that answers', async () => {

@@ -30,6 +30,7 @@ let vms: Vm[];
 let nowMs: number;
 let store: MemoryRegistry;
 let isNamespaceGoing: boolean;
+let storeSettings: { url: string; prefix: string };
 /** What the store says to whoever opens it. */
 let outage: Svc3Error | undefined;
 /** Who uses it as kube-apiserver knows by now. */
@@ -113,6 +114,7 @@ beforeEach(() => {
   vms = [];
   others = [];
   isNamespaceGoing = false;
+  storeSettings = { url: 'https://store.example.com', prefix: 'svc3' };
   outage = undefined;
   liveUsers = undefined;
   store = memoryRegistry();
@@ -128,6 +130,7 @@ beforeEach(() => {
     kind: 'Image',
     client,
     recorder: { event },
+    log: { warn: () => undefined },
     caches: {
       disks: named(() => [...(cached === undefined ? [] : [cached]), ...others]),
       vms: named(() => vms),
@@ -140,7 +143,7 @@ beforeEach(() => {
     vanished,
     liveUsers: async () => liveUsers,
     settings: {
-      store: { url: 'https://store.example.com', prefix: 'svc3' },
+      store: storeSettings,
       workerImage: 'worker',
       workerPort: 8444,
       runnerPort: 8443,
@@ -262,6 +265,21 @@ describe('a new Image', () => {
     given({ vm: { name: 'web', mode: 'Save' } });
     expect(await pass()).toEqual({ requeueAfterMs: 1_000 });
     expect(stored?.status).toMatchObject({ progress: 20, vmUid: 'vm-uid' });
+  });
+
+  test('that takes the disk of another VM than for the commit before says whose', async () => {
+    vms = [
+      {
+        metadata: storedMeta({ name: 'web', namespace: 'team', uid: 'vm-uid' }),
+        spec: { image: 'disk' },
+        status: { runner: { address: '10.0.0.1' }, effective: { imageName: 'disk' } },
+      } as Vm,
+    ];
+    given(remote, { ...wasStored, vmUid: 'other', vmRequest: 'one' });
+    stored = { ...stored, spec: { source: remote, commit: { vm: 'web', request: 'two' } } } as Image;
+    seen();
+    expect(await pass()).toEqual({ requeueAfterMs: 1_000 });
+    expect(stored?.status).toMatchObject({ vmUid: 'vm-uid', vmRequest: 'two' });
   });
 
   test('that waits for an upload says how to upload, and is looked at again', async () => {
@@ -569,6 +587,20 @@ describe('an Image that is being deleted', () => {
     seen();
     await pass();
     expect(stored).toBeUndefined();
+  });
+
+  test.each([
+    ['names what it leaves', wasStored, ['Warning KeptInStore']],
+    ['that is empty leaves nothing', undefined, []],
+  ] as const)('where the installation has no store any more %s', async (_, status, events) => {
+    storeSettings.url = '';
+    given(remote, status, deleted);
+    await pass();
+    expect([stored, told(), opened]).toEqual([undefined, events, []]);
+    if (status !== undefined)
+      expect(event.mock.calls[0]?.[1].message).toBe(
+        'was stored at store.example.com/svc3/team/disk, and this installation has no image store now: nothing is deleted there',
+      );
   });
 
   test('waits for a store that is away', async () => {

@@ -9,15 +9,16 @@ import { anImage } from './builders.ts';
 const apply = vi.fn();
 const event = vi.fn();
 const wrote = vi.fn();
+const logged = vi.fn();
 let now = 0;
 let reporter: Reporter;
 
 beforeEach(() => {
-  for (const mock of [apply, event, wrote]) mock.mockReset();
+  for (const mock of [apply, event, wrote, logged]) mock.mockReset();
   apply.mockImplementation(async (_resource, object: object) => object);
   now = 1_000_000;
   const parts = { client: { apply }, recorder: { event }, expected: { wrote }, monotonic: () => now };
-  reporter = new Reporter({ ...parts, kind: 'Image' } as never);
+  reporter = new Reporter({ ...parts, kind: 'Image', log: { warn: logged } } as never);
 });
 
 const said = (type: string, status: Condition['status'], reason: string, message = ''): Condition => ({
@@ -120,4 +121,11 @@ describe('events of a disk', () => {
       message: 'what is odd',
     });
   });
+});
+
+test('a warning is in the log as well: of a namespace that goes no event is taken', () => {
+  reporter.warn(disk(), 'KeptInStore', 'it stays');
+  expect(told()).toEqual(['Warning KeptInStore']);
+  const fields = { controller: 'image', namespace: 'team', name: 'disk', reason: 'KeptInStore' };
+  expect(logged).toHaveBeenCalledWith(fields, 'it stays');
 });

@@ -48,6 +48,12 @@ describe('a VM that is being deleted waits for', () => {
     ],
     ['a commit', committing({}), true],
     ['the next commit', committing({ commitRequest: 'one' }), true],
+    [
+      'a commit that took the place of that of another VM',
+      committing({ vmUid: 'other', vmRequest: 'one' }),
+      true,
+    ],
+    ['no commit of a VM of its name before it', committing({ vmUid: 'other', vmRequest: 'two' }), false],
     ['no commit that was answered', committing({ commitRequest: 'two' }), false],
     ['no commit of an image that it does not run from', committing({}, 'other'), false],
   ])('%s', (_, image, waits) => {

@@ -77,6 +77,18 @@ describe('the status of a disk', () => {
     expect(reasons(made.conditions)).toEqual(['Ready=True Stored', 'Committed=True Stored']);
   });
 
+  test('says of which commit it is that the disk of a VM is taken, and nothing once that is answered', () => {
+    const commit = { vm: 'web', request: 'two' };
+    const image = anImage({ blank: { size: '1Gi' } }, { digest, vmUid: 'other', vmRequest: 'one' });
+    const disk = { ...image, spec: { ...image.spec, commit } };
+    const status = verdictStatus(disk, { reason: 'Working', message: 'm' }, now, { vmUid: 'u' });
+    expect(status).toMatchObject({ vmUid: 'u', vmRequest: 'two' });
+    const refused = refusedStatus({ ...disk, status }, { reason: 'DiskRefused', message: 'm' }, now, {});
+    const made = { stored: storedBy(done, path), answer: {} };
+    for (const answered of [refused, storedStatus({ ...disk, status }, now, made)])
+      expect(Object.keys(answered).filter((key) => key.startsWith('vm'))).toEqual([]);
+  });
+
   test('of a disk that is being deleted is no longer ready', () => {
     const disk = anImage(
       { upload: {} },

@@ -1,14 +1,14 @@
 import path from 'node:path';
-import type { OptionSpecs } from '../command.ts';
-import type { ConfigChange } from '../config.ts';
-import type { Context } from '../context.ts';
-import { isSvc3Error, Svc3Error } from '../../errors.ts';
-import { printable } from '../render.ts';
-import type { ReachedApi } from '../service/open.ts';
-import { sleep } from '../sleep.ts';
-import type { OidcClient } from '../../wire/schemas.ts';
-import { deviceLogin } from './login.ts';
-import { chooseClient, type DeviceCode } from './protocol.ts';
+import type { OptionSpecs } from './command.ts';
+import type { ConfigChange } from './config.ts';
+import type { Context } from './context.ts';
+import { isSvc3Error, Svc3Error } from '../errors.ts';
+import { printable } from './render.ts';
+import type { ReachedApi } from './service/open.ts';
+import { sleep } from './sleep.ts';
+import type { OidcClient } from '../wire/schemas.ts';
+import { deviceLogin } from './oidc/login.ts';
+import { chooseClient, type DeviceCode } from './oidc/protocol.ts';
 
 /** Options of `svc3 login` for OpenID issuers; any of them asks for that login. */
 export const oidcOptions = {

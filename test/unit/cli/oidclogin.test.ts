@@ -2,11 +2,11 @@ import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Svc3Error } from '../../../../src/errors.ts';
-import type { HttpTarget } from '../../../../src/cli/service/open.ts';
-import type { Service } from '../../../../src/cli/service/types.ts';
-import { run } from '../environment.ts';
-import { anIssuer, device, discovery, issuerUrl, ok, refused, type ScriptedIssuer } from './builders.ts';
+import { Svc3Error } from '../../../src/errors.ts';
+import type { HttpTarget } from '../../../src/cli/service/open.ts';
+import type { Service } from '../../../src/cli/service/types.ts';
+import { run } from './environment.ts';
+import { anIssuer, device, discovery, issuerUrl, ok, refused, type ScriptedIssuer } from './oidc/builders.ts';
 
 let home: string;
 

@@ -1,6 +1,6 @@
-import { messageOf, Svc3Error } from '../../errors.ts';
-import type { Config } from '../config.ts';
-import { endOf, isRenewalDue } from '../tokencache.ts';
+import { isPassing, isSvc3Error, messageOf, Svc3Error } from '../errors.ts';
+import type { Config } from './config.ts';
+import { endOf, isRenewalDue } from './tokencache.ts';
 
 /** How the token of a login is renewed. */
 export interface Renewal {
@@ -17,7 +17,7 @@ const retryAfterMs = 60_000;
 /**
  * The token of a login, each time it is asked for, renewed before it ends: a watch may outlive many. Whoever asks while it is being
  * renewed waits for the same renewal.
- * @throws Svc3Error Unauthorized where it has ended and cannot be renewed
+ * @throws Svc3Error Unauthorized where it has ended and cannot be renewed; where whoever renews it is away for a moment, that
  */
 export function createRenewedToken(saved: Config, { now, renew, remedy }: Renewal): () => Promise<string> {
   let held = saved;
@@ -38,7 +38,8 @@ export function createRenewedToken(saved: Config, { now, renew, remedy }: Renewa
       quietUntilMs = Math.min(nowMs + retryAfterMs, endOf(token));
       if (endOf(token) > nowMs) return token;
       const message = `the login has ended and cannot be renewed: ${messageOf(cause)}; ${remedy}`;
-      throw new Svc3Error('Unauthorized', message, { cause });
+      const reason = isSvc3Error(cause) && isPassing(cause) ? cause.reason : 'Unauthorized';
+      throw new Svc3Error(reason, message, { cause });
     }
   };
 }
