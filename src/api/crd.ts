@@ -4,6 +4,12 @@ import { category, labels } from './meta.ts';
 import { structuralSchema, type JsonSchema } from './structural.ts';
 import type { Submitted } from './object.ts';
 
+/**
+ * The status of an object that svc3 has not looked at yet. Tools that follow kstatus take an object without a status for one that is as it
+ * should be; a generation that was not observed tells them to wait.
+ */
+const unobserved = { observedGeneration: 0 } as const;
+
 function rootSchema(definition: Definition): JsonSchema {
   return {
     type: 'object',
@@ -19,7 +25,7 @@ function rootSchema(definition: Definition): JsonSchema {
       // A bound for the name keeps the estimated cost of the CEL rules small.
       metadata: { type: 'object', properties: { name: { type: 'string', maxLength: 253 } } },
       spec: structuralSchema(definition.spec),
-      status: structuralSchema(definition.status),
+      status: { ...structuralSchema(definition.status), default: unobserved },
     },
   };
 }

@@ -160,6 +160,11 @@ export const ImageStatus = z
       .optional()
       .describe('The last spec.commit.request that was carried out or refused.'),
     vmUid: z.string().max(64).optional().describe('UID of the VM whose disk is taken, or was taken last.'),
+    vmRequest: z
+      .string()
+      .max(64)
+      .optional()
+      .describe('The spec.commit.request that vmUid is said for; unset where it is said for spec.source.'),
   })
   .describe('What svc3 knows about the disk.');
 export type ImageStatus = z.infer<typeof ImageStatus>;

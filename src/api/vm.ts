@@ -91,9 +91,11 @@ function kept<T extends z.ZodType>(
 const ofTemplate = ['config', 'configNamespace', ...Object.keys(vmSettings), 'hostname', 'disks'].filter(
   (field) => !['metadata', 'sshAuthorizedKeys', 'startDeadlineSeconds'].includes(field),
 );
+/** A medium can be taken out of the guest that has it from there. */
+const orEmptied = (field: string) => (field === 'iso' ? " || self.iso == ''" : '');
 /** A rule for each, so that a refusal names all of them. */
 const poolRules = ofTemplate.map((field): Rule => ({
-  rule: `!has(self.pool) || !has(self.${field})`,
+  rule: `!has(self.pool) || !has(self.${field})${orEmptied(field)}`,
   message: `pool excludes ${field}, which the template of the pool fixes`,
   fieldPath: `.${field}`,
   reason: 'FieldValueForbidden',
@@ -245,6 +247,14 @@ export const EffectiveSettings = z
       .meta({ 'x-kubernetes-list-type': 'atomic' })
       .optional()
       .describe('Port mappings.'),
+    portsNotAllowed: z
+      .array(portMapping)
+      .max(32)
+      .meta({ 'x-kubernetes-list-type': 'atomic' })
+      .optional()
+      .describe(
+        'Port mappings of the VMConfig or VMPool that the installation did not allow when the pod was made; the next pod has those that are allowed by then.',
+      ),
     priorityClassName: z.string().max(253).optional().describe("PriorityClass of the VM's pod."),
     tolerations: effectiveTolerations.optional(),
     affinity: effectiveAffinity.affinity.optional(),

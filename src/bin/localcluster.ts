@@ -8,7 +8,7 @@ import { homedir } from 'node:os';
 import { messageOf } from '../errors.ts';
 import { dialThrough, serveForwards } from '../localcluster/cluster/forward.ts';
 import { layOutContexts } from '../localcluster/images/images.ts';
-import { type StartOptions, placesOf } from '../localcluster/cluster/state.ts';
+import { type StartOptions, placesOf } from '../localcluster/shared/state.ts';
 import { type Cluster, createCluster } from '../localcluster/cluster/supervisor.ts';
 import { answerAsRoot, fullClusterTools } from '../localcluster/cluster/cluster.ts';
 import { answerRootCall } from '../localcluster/host/privilege.ts';

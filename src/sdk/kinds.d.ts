@@ -463,6 +463,15 @@ export interface VMStatus {
     imageName?: string;
     /** Namespace of that Image, where it is another than the one of the VM. */
     imageNamespace?: string;
+    /** Port mappings of the VMConfig or VMPool that the installation did not allow when the pod was made; the next pod has those that are allowed by then. */
+    portsNotAllowed?: {
+      /** Port on the node. It must lie in the range that the installation allows (chart value hostPorts.allowed) and be free on the node. Unset means that the guest's port is open on the pod's IP only, under its own number; such a port comes and goes while the VM runs. */
+      nodePort?: number;
+      /** Port inside the guest, and on the pod's IP. */
+      guestPort: number;
+      /** Protocol of the mapping. */
+      protocol?: 'TCP' | 'UDP';
+    }[];
     /** The install medium as spec or VMConfig names it. */
     isoName?: string;
     /** Data disks. */
@@ -1021,6 +1030,8 @@ export interface ImageStatus {
   commitRequest?: string;
   /** UID of the VM whose disk is taken, or was taken last. */
   vmUid?: string;
+  /** The spec.commit.request that vmUid is said for; unset where it is said for spec.source. */
+  vmRequest?: string;
 }
 
 /** An Image is one disk in the store, made from the source that it names. */
@@ -1113,6 +1124,8 @@ export interface ISOStatus {
   commitRequest?: string;
   /** UID of the VM whose disk is taken, or was taken last. */
   vmUid?: string;
+  /** The spec.commit.request that vmUid is said for; unset where it is said for spec.source. */
+  vmRequest?: string;
 }
 
 /** An ISO is one install medium in the store, made from the source that it names. */

@@ -1,5 +1,5 @@
 import { Svc3Error } from '../errors.ts';
-import { isQcow2 } from './qcow2header.ts';
+import { isQcow2 } from '../qcow2.ts';
 
 /** Files that people mistake for a disk, by their first bytes. */
 interface Foreign {

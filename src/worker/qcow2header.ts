@@ -1,4 +1,5 @@
 import { Svc3Error } from '../errors.ts';
+import { isQcow2, type Qcow2Fields, qcow2Features, qcow2HeaderBytes, readQcow2Fields } from '../qcow2.ts';
 
 /** What matters of a qcow2 header, after every field that could harm has been looked at. */
 export interface Qcow2Header {
@@ -10,11 +11,8 @@ export interface Qcow2Header {
 /** Enough of a file to hold header and extensions of any honest image. */
 export const headerBytes = 64 * 1024;
 
-const magic = 0x514649fb;
-const lengths = { version2: 72, version3: 104 } as const;
 /** QEMU's own limits. */
 const limits = { l1Bytes: 32 * 2 ** 20, refcountTableBytes: 8 * 2 ** 20, snapshots: 65_536 } as const;
-const features = { corrupt: 1n << 1n, externalData: 1n << 2n, known: 0b11111n } as const;
 const extensions = {
   end: 0,
   backingFormat: 0xe2792aca,
@@ -24,10 +22,6 @@ const extensions = {
 
 function refuse(why: string): never {
   throw new Svc3Error('Invalid', `the qcow2 file ${why}`);
-}
-
-export function isQcow2(head: Buffer): boolean {
-  return head.length >= 4 && head.readUInt32BE(0) === magic;
 }
 
 /**
@@ -41,19 +35,19 @@ export function readQcow2Header(
   { fileSize, maxVirtualSize }: { fileSize: number; maxVirtualSize: number },
 ): Qcow2Header {
   if (!isQcow2(head)) refuse('does not begin as one');
-  if (head.length < lengths.version2) refuse('ends within its header');
-  const version = head.readUInt32BE(4);
+  if (head.length < qcow2HeaderBytes.version2) refuse('ends within its header');
+  const fields = readQcow2Fields(head);
+  const { version, clusterBits } = fields;
   if (version !== 2 && version !== 3) refuse(`has version ${version}, only 2 and 3 are known`);
-  if (version === 3 && head.length < lengths.version3) refuse('ends within its header');
-  if (head.readBigUInt64BE(8) !== 0n) refuse('has a backing file; flatten it with qemu-img convert');
-  if (head.readUInt32BE(32) !== 0) refuse('is encrypted');
-  const clusterBits = head.readUInt32BE(20);
+  if (version === 3 && head.length < qcow2HeaderBytes.version3) refuse('ends within its header');
+  if (fields.backingFileOffset !== 0n) refuse('has a backing file; flatten it with qemu-img convert');
+  if (fields.encryption !== 0) refuse('is encrypted');
   if (clusterBits < 9 || clusterBits > 21) refuse(`has a cluster size of 2^${clusterBits} bytes`);
   const clusterSize = 2 ** clusterBits;
-  const virtualSize = sizeOf(head.readBigUInt64BE(24), maxVirtualSize);
-  checkTables(head, { clusterSize, virtualSize, fileSize });
-  const headerLength = version === 3 ? checkVersion3(head, clusterSize) : lengths.version2;
-  checkExtensions(head, headerLength, Math.min(clusterSize, fileSize));
+  const virtualSize = sizeOf(fields.virtualSize, maxVirtualSize);
+  checkTables(fields, { clusterSize, virtualSize, fileSize });
+  if (version === 3) checkVersion3(fields, clusterSize);
+  checkExtensions(head, fields.headerLength, Math.min(clusterSize, fileSize));
   return { version, virtualSize, clusterSize };
 }
 
@@ -65,27 +59,26 @@ function sizeOf(size: bigint, maxVirtualSize: number): number {
 }
 
 function checkTables(
-  head: Buffer,
+  fields: Qcow2Fields,
   { clusterSize, virtualSize, fileSize }: { clusterSize: number; virtualSize: number; fileSize: number },
 ): void {
-  const l1Entries = head.readUInt32BE(36);
+  const { l1Entries, snapshots } = fields;
   const needed = Math.ceil(virtualSize / (clusterSize * (clusterSize / 8)));
   if (l1Entries < needed) refuse('has an L1 table that is too small for its size');
-  checkTable('L1 table', head.readBigUInt64BE(40), l1Entries * 8, {
+  checkTable('L1 table', fields.l1Offset, l1Entries * 8, {
     most: limits.l1Bytes,
     clusterSize,
     fileSize,
   });
-  const refcountBytes = head.readUInt32BE(56) * clusterSize;
+  const refcountBytes = fields.refcountTableClusters * clusterSize;
   if (refcountBytes === 0) refuse('has no refcount table');
-  checkTable('refcount table', head.readBigUInt64BE(48), refcountBytes, {
+  checkTable('refcount table', fields.refcountTableOffset, refcountBytes, {
     most: limits.refcountTableBytes,
     clusterSize,
     fileSize,
   });
-  const snapshots = head.readUInt32BE(60);
   if (snapshots > limits.snapshots) refuse(`claims to hold ${snapshots} snapshots`);
-  if (snapshots > 0 && head.readBigUInt64BE(64) >= BigInt(fileSize)) refuse('ends before its snapshots');
+  if (snapshots > 0 && fields.snapshotsOffset >= BigInt(fileSize)) refuse('ends before its snapshots');
 }
 
 function checkTable(
@@ -99,16 +92,16 @@ function checkTable(
   if (offset + BigInt(bytes) > BigInt(fileSize)) refuse(`ends before its ${what} does; it is cut off`);
 }
 
-function checkVersion3(head: Buffer, clusterSize: number): number {
-  const incompatible = head.readBigUInt64BE(72);
-  if ((incompatible & features.externalData) !== 0n) refuse('keeps its data in another file');
-  if ((incompatible & features.corrupt) !== 0n) refuse('is marked as corrupt');
-  if ((incompatible & ~features.known) !== 0n) refuse('uses features that are not known');
-  if (head.readUInt32BE(96) > 6) refuse('has refcounts of an unknown width');
-  const headerLength = head.readUInt32BE(100);
-  if (headerLength < lengths.version3 || headerLength % 8 !== 0 || headerLength > clusterSize)
+function checkVersion3(
+  { incompatibleFeatures: features, refcountOrder, headerLength }: Qcow2Fields,
+  clusterSize: number,
+): void {
+  if ((features & qcow2Features.externalData) !== 0n) refuse('keeps its data in another file');
+  if ((features & qcow2Features.corrupt) !== 0n) refuse('is marked as corrupt');
+  if ((features & ~qcow2Features.known) !== 0n) refuse('uses features that are not known');
+  if (refcountOrder > 6) refuse('has refcounts of an unknown width');
+  if (headerLength < qcow2HeaderBytes.version3 || headerLength % 8 !== 0 || headerLength > clusterSize)
     refuse(`has a header of ${headerLength} bytes`);
-  return headerLength;
 }
 
 /** Extensions lie between header and end of the first cluster; an honest list is short. */

@@ -6,8 +6,8 @@ import { text } from 'node:stream/consumers';
 import { namespaces as names, objectNames } from '../../src/api/meta.ts';
 import { secrets } from '../../src/api/resources.ts';
 import type { RootClient } from '../../src/kube/client.ts';
-import type { Kubectl } from '../../src/localcluster/cluster/kubectl.ts';
-import { type Places, readSettings } from '../../src/localcluster/cluster/state.ts';
+import type { Kubectl } from '../../src/localcluster/shared/kubectl.ts';
+import { type Places, readSettings } from '../../src/localcluster/shared/state.ts';
 
 export const namespace = 'svc3-default';
 

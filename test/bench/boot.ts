@@ -1,8 +1,8 @@
 import { join } from 'node:path';
-import { registryHost } from '../../src/localcluster/cluster/addresses.ts';
+import { registryHost } from '../../src/localcluster/shared/addresses.ts';
 import { fullClusterTools } from '../../src/localcluster/cluster/cluster.ts';
-import { createKubectl, type Kubectl } from '../../src/localcluster/cluster/kubectl.ts';
-import type { Places } from '../../src/localcluster/cluster/state.ts';
+import { createKubectl, type Kubectl } from '../../src/localcluster/shared/kubectl.ts';
+import type { Places } from '../../src/localcluster/shared/state.ts';
 import { buildTools } from '../../src/localcluster/host/tools.ts';
 import { asOperator } from '../support/asoperator.ts';
 import { type BareQemu, bareQemu, parentOf, qemuOf, secondsSinceBoot, startOf } from './bareqemu.ts';

@@ -1,6 +1,6 @@
 import { homedir } from 'node:os';
 import { down, up } from '../../src/localcluster/cluster/cluster.ts';
-import { type Places, placesOf, readReport } from '../../src/localcluster/cluster/state.ts';
+import { type Places, placesOf, readReport } from '../../src/localcluster/shared/state.ts';
 import type { Outcome } from './figures.ts';
 
 export const clusterSetting = {

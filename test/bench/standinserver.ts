@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import type { KubeObject } from '../../src/api/object.ts';
-import { createClusterPki, kubeconfig } from '../../src/localcluster/cluster/clusterpki.ts';
+import { createClusterPki, kubeconfig } from '../../src/localcluster/controlplane/clusterpki.ts';
 import { temporaryFolder } from '../support/controlplane.ts';
 
 export interface StandInServer {

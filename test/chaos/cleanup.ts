@@ -2,9 +2,9 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { insideSandbox } from '../../src/localcluster/cluster/sandbox.ts';
+import { insideSandbox } from '../../src/localcluster/shared/sandbox.ts';
 import { run } from '../../src/localcluster/host/command.ts';
-import type { Places } from '../../src/localcluster/cluster/state.ts';
+import type { Places } from '../../src/localcluster/shared/state.ts';
 import { call, type Endpoint, messageIn } from './https.ts';
 import { leftovers, type Remains } from './judges/leftovers.ts';
 import type { Components } from './machine/components.ts';

@@ -3,10 +3,10 @@ import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { cgroupOf, hierarchies } from '../../src/localcluster/cluster/cgroup.ts';
+import { cgroupOf, hierarchies } from '../../src/localcluster/shared/cgroup.ts';
 import { down, up } from '../../src/localcluster/cluster/cluster.ts';
 import { ensurePackages } from '../../src/localcluster/images/debian.ts';
-import { type Places, placesOf, readReport } from '../../src/localcluster/cluster/state.ts';
+import { type Places, placesOf, readReport } from '../../src/localcluster/shared/state.ts';
 import { removeInterruptedClusters } from '../support/interruptedclusters.ts';
 
 const nodes = 3;

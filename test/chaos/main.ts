@@ -4,8 +4,8 @@
  * outside. Ends with 1 where one was violated. docs/chaos.md tells how to read a finding.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { registryHost } from '../../src/localcluster/cluster/addresses.ts';
-import type { Places } from '../../src/localcluster/cluster/state.ts';
+import { registryHost } from '../../src/localcluster/shared/addresses.ts';
+import type { Places } from '../../src/localcluster/shared/state.ts';
 import { guestSsh } from '../support/guestssh.ts';
 import { cleanUp } from './cleanup.ts';
 import { Injector } from './faults/injector.ts';

@@ -1,6 +1,6 @@
 /** Everything that watches a cluster in a chaos run, from the start to the end, and what it has seen. */
 import { join } from 'node:path';
-import type { Places } from '../../src/localcluster/cluster/state.ts';
+import type { Places } from '../../src/localcluster/shared/state.ts';
 import { keepComponents } from './faults/injector.ts';
 import { adminEndpoint, type Endpoint } from './https.ts';
 import { findComponents } from './machine/components.ts';

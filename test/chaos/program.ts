@@ -1,7 +1,7 @@
 /** What a chaos run and a soak have in common: a folder for what is recorded, a cluster, signals, an exit code. */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Places } from '../../src/localcluster/cluster/state.ts';
+import type { Places } from '../../src/localcluster/shared/state.ts';
 import { bringUp } from './localcluster.ts';
 import { createRunLog, type RunLog } from './record/log.ts';
 

@@ -2,9 +2,9 @@
 import { appendFile, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse } from 'yaml';
-import { registryHost } from '../../src/localcluster/cluster/addresses.ts';
-import { bcrypt } from '../../src/localcluster/cluster/registry.ts';
-import { type Places, readSettings } from '../../src/localcluster/cluster/state.ts';
+import { registryHost } from '../../src/localcluster/shared/addresses.ts';
+import { bcrypt } from '../../src/localcluster/shared/registry.ts';
+import { type Places, readSettings } from '../../src/localcluster/shared/state.ts';
 import { svc3 } from '../support/svc3cli.ts';
 import { adminEndpoint, apiEndpoint, call, type Endpoint, messageIn, tokenEndpoint } from './https.ts';
 import type { Random } from './random.ts';

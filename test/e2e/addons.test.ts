@@ -1,12 +1,12 @@
 import { connect } from 'node:net';
 import { homedir } from 'node:os';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { nodeAddresses } from '../../src/localcluster/cluster/addresses.ts';
+import { nodeAddresses } from '../../src/localcluster/shared/addresses.ts';
 import { down, status, up } from '../../src/localcluster/cluster/cluster.ts';
 import { hostLink } from '../../src/localcluster/cluster/hostlink.ts';
 import { run } from '../../src/localcluster/host/command.ts';
-import { insideNode, insideSandbox } from '../../src/localcluster/cluster/sandbox.ts';
-import { type Places, placesOf, readReport } from '../../src/localcluster/cluster/state.ts';
+import { insideNode, insideSandbox } from '../../src/localcluster/shared/sandbox.ts';
+import { type Places, placesOf, readReport } from '../../src/localcluster/shared/state.ts';
 import { type E2eCluster, e2eCluster, eventually } from '../support/e2e.ts';
 
 const namespace = `addons-${process.pid}`;

@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from 'vitest';
-import { readSettings } from '../../src/localcluster/cluster/state.ts';
+import { readSettings } from '../../src/localcluster/shared/state.ts';
 import { storeCredential } from '../../src/localcluster/cluster/install.ts';
 import { type E2eCluster, e2eCluster } from '../support/e2e.ts';
 

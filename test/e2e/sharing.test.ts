@@ -2,10 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { registryHost } from '../../src/localcluster/cluster/addresses.ts';
+import { registryHost } from '../../src/localcluster/shared/addresses.ts';
 import { registryOf } from '../../src/localcluster/cluster/install.ts';
-import { createImage, pushImage } from '../../src/localcluster/images/oci.ts';
-import { readSettings, registryUser, type Settings } from '../../src/localcluster/cluster/state.ts';
+import { createImage } from '../../src/localcluster/images/oci.ts';
+import { withStore } from '../../src/localcluster/images/store.ts';
+import { pushArtifact } from '../../src/registry/artifact.ts';
+import { readSettings, registryUser, type Settings } from '../../src/localcluster/shared/state.ts';
 import { createVm, type E2eCluster, e2eCluster, eventually, type TestVm } from '../support/e2e.ts';
 
 /** A private disk that nobody has seen before, on one node. */
@@ -23,7 +25,8 @@ beforeAll(async () => {
   cluster = await e2eCluster();
   settings = (await readSettings(cluster.places)) as Settings;
   const files = [{ name: `disk/${file}`, content: randomBytes(size), mode: 0o444 }];
-  await pushImage(registryOf(settings), repository, '1', await createImage({ files, architecture: 'amd64' }));
+  const disk = await createImage({ files, architecture: 'amd64' });
+  await withStore(registryOf(settings), (client) => pushArtifact(client, repository, disk, '1'));
 });
 
 afterAll(async () => {

@@ -1,13 +1,14 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { images, vmConfigs } from '../../src/api/resources.ts';
+import { images, vmConfigs, vms } from '../../src/api/resources.ts';
 import { createVms } from '../../src/cli/service/kubernetes/vms.ts';
+import { findCondition } from '../../src/controller/conditions.ts';
 import { createInformer } from '../../src/kube/informer.ts';
 import type { RegistryClient } from '../../src/registry/client.ts';
 import { anImage, becomesReady, soon, startImageOperator, statusOf } from '../integration/image/harness.ts';
 import { expectSame, writePattern, type SavedVm } from '../integration/image/savedvm.ts';
 import { allowBootTime } from '../integration/runner/harness.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
-import { aDeployedVm, commit, savingWorld, startOperator, type SavingWorld } from './savingworld.ts';
+import { aDeployedVm, commit, deploy, savingWorld, startOperator, type SavingWorld } from './savingworld.ts';
 
 allowBootTime();
 
@@ -109,6 +110,24 @@ test('a VM that runs from a registry reference is told so, by HTTP and CLI', asy
   const message = `VM vm runs from registry reference ${reference}: save it under a name instead`;
   expect(await commitByHttp(vm)).toMatchObject({ status: 409, json: { message } });
   await expect(commitByCli(vm)).rejects.toMatchObject({ reason: 'Conflict', message });
+});
+
+test('a commit that takes the place of that of another VM is carried out', async () => {
+  const vm = await aDeployedVm(world);
+  const { client } = world;
+  const { namespace } = vm;
+  await startOperator(world, { vm });
+  // Nothing is behind its runner's address.
+  await deploy(world, namespace, { image: 'base' }, 'other');
+  const { uid } = (await client.get(vms, 'other', namespace)).metadata;
+  const first = { type: 'merge', body: { spec: { commit: { vm: 'other', request: 'one' } } } } as const;
+  await client.patch(images, { name: 'base', namespace }, first);
+  await expect.poll(async () => (await statusOf(client, namespace, 'base'))?.vmUid, soon).toBe(uid);
+  await commit(world, vm, 'base', 'two');
+  const status = () => statusOf(client, namespace, 'base');
+  await expect.poll(async () => (await status())?.commitRequest, soon).toBe('two');
+  expect(findCondition((await status())?.conditions, 'Committed')).toMatchObject({ status: 'True' });
+  await expectSame(store, (await status())?.reference, vm.overlay);
 });
 
 test('an Image that was committed can be applied again as it was written', async () => {

@@ -87,6 +87,17 @@ test('a verb that another replica’s made possible is carried out', async () =>
   expect((await cluster.client.get(vms, 'sleeps', namespace)).spec.powerState).toBe('Running');
 });
 
+test('a verb is for the VM that there is, also where that was made anew', async () => {
+  await create('anew', { powerState: 'Running', conditions: [booted] });
+  const ask = await aReplica('anew');
+  await cluster.client.delete(vms, { name: 'anew', namespace });
+  await create('anew', { powerState: 'Running', conditions: [booted] });
+  const path = `/api/v1/namespaces/${namespace}/vms/anew/exec?wait=false`;
+  const suspended = await ask('POST', path, { command: 'suspend' });
+  expect([suspended.status, suspended.json.message]).toEqual([202, 'suspend of VM anew was accepted']);
+  expect((await cluster.client.get(vms, 'anew', namespace)).spec.powerState).toBe('Suspended');
+});
+
 test('the disk of a VM that got one since is saved', async () => {
   await create('young', {});
   const ask = await aReplica('young');

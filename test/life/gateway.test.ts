@@ -11,7 +11,7 @@ import type { Vm } from '../../src/api/vm.ts';
 import type { VmConfig } from '../../src/api/vmconfig.ts';
 import { rows } from '../../src/http/legacy/table.ts';
 import { storeCredential } from '../../src/localcluster/cluster/install.ts';
-import { readSettings } from '../../src/localcluster/cluster/state.ts';
+import { readSettings } from '../../src/localcluster/shared/state.ts';
 import { buildGuest } from '../../src/localcluster/images/guest.ts';
 import { writeIso } from '../../src/runner/iso9660.ts';
 import { type E2eCluster, e2eCluster, eventually } from '../support/e2e.ts';

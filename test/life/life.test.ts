@@ -3,7 +3,7 @@
  * values, and another goes on with it.
  */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { readSettings } from '../../src/localcluster/cluster/state.ts';
+import { readSettings } from '../../src/localcluster/shared/state.ts';
 import { type E2eCluster, e2eCluster, eventually } from '../support/e2e.ts';
 import { cliSurface, httpSurface, kubectlSurface, namespace, type Surface, type Verb } from './surfaces.ts';
 

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { down, up } from '../../src/localcluster/cluster/cluster.ts';
-import { placesOf } from '../../src/localcluster/cluster/state.ts';
+import { placesOf } from '../../src/localcluster/shared/state.ts';
 import { createVm, type E2eCluster, e2eCluster, eventually, type TestVm } from '../support/e2e.ts';
 
 /** A cluster of its own: its node is turned off. */

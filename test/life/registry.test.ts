@@ -6,11 +6,12 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { objectNames } from '../../src/api/meta.ts';
-import { controlPlaneAddress, registryHost } from '../../src/localcluster/cluster/addresses.ts';
-import { pushImage } from '../../src/localcluster/images/oci.ts';
+import { controlPlaneAddress, registryHost } from '../../src/localcluster/shared/addresses.ts';
 import { createPauseImage } from '../../src/localcluster/images/pause.ts';
+import { withStore } from '../../src/localcluster/images/store.ts';
+import { pushArtifact } from '../../src/registry/artifact.ts';
 import { startChild, untilReady, type Child } from '../../src/localcluster/host/process.ts';
-import { readReport, readSettings, registryUser } from '../../src/localcluster/cluster/state.ts';
+import { readReport, readSettings, registryUser } from '../../src/localcluster/shared/state.ts';
 import { buildTools } from '../../src/localcluster/host/tools.ts';
 import { e2eCluster, eventually, type E2eCluster } from '../support/e2e.ts';
 import { svc3 } from '../support/svc3cli.ts';
@@ -73,8 +74,9 @@ async function filledRegistry(): Promise<string> {
   const image = await createPauseImage([{ name: 'private', content: Buffer.from('private'), mode: 0o644 }]);
   const registry = await startRegistry({ auth: 'basic' });
   try {
-    const url = `http://${registry.address}`;
-    await pushImage({ url, user: registry.username, password: registry.password }, repository, '1', image);
+    const { address, scheme, username: user, password: secret } = registry;
+    const endpoint = { registry: address, scheme, credentials: { username: user, password: secret } };
+    await withStore(endpoint, (client) => pushArtifact(client, repository, image, '1'));
     await run('cp', ['-r', join(registry.dir, 'data'), join(registry.dir, 'htpasswd'), dir]);
   } finally {
     await registry.stop();

@@ -5,11 +5,11 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { finalizer } from '../../src/api/meta.ts';
-import { registryHost } from '../../src/localcluster/cluster/addresses.ts';
+import { registryHost } from '../../src/localcluster/shared/addresses.ts';
 import { down, fullClusterTools, up } from '../../src/localcluster/cluster/cluster.ts';
 import { pushGuest, registryOf } from '../../src/localcluster/cluster/install.ts';
-import { createKubectl, type Kubectl } from '../../src/localcluster/cluster/kubectl.ts';
-import { placesOf, readSettings } from '../../src/localcluster/cluster/state.ts';
+import { createKubectl, type Kubectl } from '../../src/localcluster/shared/kubectl.ts';
+import { placesOf, readSettings } from '../../src/localcluster/shared/state.ts';
 import { buildTools } from '../../src/localcluster/host/tools.ts';
 import { buildGuest } from '../../src/localcluster/images/guest.ts';
 import { type Block, type Walk, blocksOf, spelled, walk } from '../support/page.ts';
@@ -49,7 +49,7 @@ beforeAll(async () => {
   await writeFile(svc3, `#!/bin/sh\nexec node ${join(root, 'src/bin/svc3.mjs')} "$@"\n`);
   await chmod(svc3, 0o755);
   await mkdir(join(home, '.docker'));
-  await writeFile(join(home, 'password.txt'), registry.password);
+  await writeFile(join(home, 'password.txt'), registry.credentials.password);
   await writeFile(join(home, 'here.yaml'), JSON.stringify(values));
   const programs = ['kubectl', 'helm'].map((name) => dirname(tools.path(name)));
   const env = {
@@ -60,7 +60,7 @@ beforeAll(async () => {
     PATH: [home, join(root, 'node_modules/.bin'), ...programs, process.env['PATH']].join(':'),
   };
 
-  const fromHere = registry.url.slice('http://'.length);
+  const fromHere = registry.registry;
   const spelling: Walk['spelling'] = [
     [`helm registry login ${documented}`, `helm registry login ${fromHere} --plain-http`],
     [
@@ -71,7 +71,7 @@ beforeAll(async () => {
     [`regcred add https://${documented}`, `regcred add http://${registryHost} --allow-insecure`],
     [`https://${documented}`, `http://${registryHost}`],
     [documented, registryHost],
-    ['robot', registry.user],
+    ['robot', registry.credentials.username],
   ];
   const look = () =>
     kubectl('get', 'pods,events,vms.svc3.dev', '-A', '--sort-by=.metadata.creationTimestamp').catch(String);

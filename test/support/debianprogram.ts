@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { withLock } from '../../src/localcluster/cluster/lock.ts';
+import { withLock } from '../../src/localcluster/host/lock.ts';
 import { run } from '../../src/localcluster/host/command.ts';
 
 const cache = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'svc3');

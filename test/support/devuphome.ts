@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, vi } from 'vitest';
-import { readSettings } from '../../src/localcluster/cluster/state.ts';
+import { readSettings } from '../../src/localcluster/shared/state.ts';
 import { type E2eCluster, eventually } from './e2e.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));

@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, vi } from 'vitest';
-import { readSettings } from '../../src/localcluster/cluster/state.ts';
+import { readSettings } from '../../src/localcluster/shared/state.ts';
 import { type E2eCluster, eventually } from './e2e.ts';
 
 const execute = promisify(execFile);

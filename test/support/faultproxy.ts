@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createLineSplitter } from '../../src/kube/lines.ts';
-import { createAuthority } from '../../src/localcluster/controlplane/pki.ts';
+import { createAuthority } from '../../src/x509.ts';
 
 /** What the proxy does to a request instead of just passing it on to the real kube-apiserver. */
 export type Fault =

@@ -3,7 +3,7 @@ import type { TestProject } from 'vitest/node';
 import { removeInterruptedClusters } from './interruptedclusters.ts';
 import { sourcesHash } from './sources.ts';
 import { down, up } from '../../src/localcluster/cluster/cluster.ts';
-import { placesOf } from '../../src/localcluster/cluster/state.ts';
+import { placesOf } from '../../src/localcluster/shared/state.ts';
 
 declare module 'vitest' {
   export interface ProvidedContext {

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import type { Places } from '../../src/localcluster/cluster/state.ts';
+import type { Places } from '../../src/localcluster/shared/state.ts';
 
 const execute = promisify(execFile);
 const program = fileURLToPath(new URL('../../src/bin/localcluster.ts', import.meta.url));

@@ -3,7 +3,7 @@ import { readdir } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname } from 'node:path';
 import { down } from '../../src/localcluster/cluster/cluster.ts';
-import { placesOf } from '../../src/localcluster/cluster/state.ts';
+import { placesOf } from '../../src/localcluster/shared/state.ts';
 
 /** Takes away what local clusters of tests have left whose process was killed: they are named after it. */
 export async function removeInterruptedClusters(): Promise<void> {

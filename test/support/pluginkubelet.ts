@@ -29,6 +29,8 @@ export interface PluginKubelet {
   allocate(resource: string, ids: readonly string[]): Promise<ContainerAllocation>;
   /** Writes the record of allocations as the kubelet does. */
   record(resources: readonly string[]): Promise<void>;
+  /** Watches a resource's plugin no longer, as the kubelet after an error of that call; it does not call again by itself. */
+  letGo(resource: string): void;
   /** Stops and starts again: the kubelet empties the folder when it starts, but keeps its record. */
   restart(): Promise<void>;
   stop(): Promise<void>;
@@ -36,12 +38,12 @@ export interface PluginKubelet {
 
 export async function startPluginKubelet(directory: string): Promise<PluginKubelet> {
   const registrations: RegisterRequest[] = [];
-  const plugins = new Map<string, { client: Client; devices: readonly Device[] }>();
+  const plugins = new Map<string, { client: Client; devices: readonly Device[]; letGo: () => void }>();
   let server: Server;
 
   function watch({ endpoint, resourceName }: RegisterRequest): void {
     const client = new Client(`unix:${join(directory, endpoint)}`, credentials.createInsecure());
-    const plugin = { client, devices: [] as readonly Device[] };
+    const plugin = { client, devices: [] as readonly Device[], letGo: () => stream.cancel() };
     plugins.set(resourceName, plugin);
     const method = devicePluginService['ListAndWatch']!;
     const stream: ClientReadableStream<{ devices: Device[] }> = client.makeServerStreamRequest(
@@ -91,6 +93,7 @@ export async function startPluginKubelet(directory: string): Promise<PluginKubel
     directory,
     registrations,
     devices: (resource) => plugins.get(resource)?.devices,
+    letGo: (resource) => plugins.get(resource)?.letGo(),
     allocate(resource, ids) {
       const plugin = plugins.get(resource);
       if (plugin === undefined) return Promise.reject(new Error(`nobody advertises ${resource}`));

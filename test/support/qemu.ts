@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { withLock } from '../../src/localcluster/cluster/lock.ts';
+import { withLock } from '../../src/localcluster/host/lock.ts';
 import { run } from '../../src/localcluster/host/command.ts';
 import type { Progress } from '../../src/localcluster/host/progress.ts';
 import { ensurePackages } from '../../src/localcluster/images/debian.ts';

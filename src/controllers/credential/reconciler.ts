@@ -60,8 +60,7 @@ async function reconcile(
   if (credential.metadata.deletionTimestamp === undefined) {
     return report(options, await hold(options, credential), plan);
   }
-  await release(options, credential, plan);
-  return undefined;
+  return release(options, credential, plan);
 }
 
 /** Only a credential whose Secret svc3 is to clean up needs the finalizer; others go when they are deleted. */
@@ -77,21 +76,23 @@ async function hold(
   return held;
 }
 
-/** Lets a deleted credential go once the pull Secret does not hold it any more. */
+/** Lets a deleted credential go once the pull Secret does not hold it any more; where that may not be written, it says what it waits for. */
 async function release(
   options: CredentialReconcilerOptions,
   credential: RegistryCredential,
   plan: Plan,
-): Promise<void> {
+): Promise<number | undefined> {
+  if (!hasFinalizer(credential)) return undefined;
   const { kind } = plan.pullSecret;
   // The change of the pull Secret brings the key back.
-  if (!hasFinalizer(credential) || kind === 'update' || kind === 'delete') return;
+  if (kind === 'update' || kind === 'delete') return report(options, credential, plan);
   const { namespace, name } = credential.metadata;
   // A credential that was pointed at another Secret still owns the one that was made for it.
   const owned = new Set([credential.spec.secretRef.name, storedSecretName(namespace, name)]);
   for (const secret of owned) await deleteManagedSecret(options, credential, secret);
   const { client, expected } = options;
   await removeFinalizer(client, registryCredentials, credential, { expected, key: keyOf(credential) });
+  return undefined;
 }
 
 /** A basic-auth Secret that CLI or HTTP made for this credential, unless another credential names it too. */

@@ -1,10 +1,7 @@
 import { Counter, type Registry } from 'prom-client';
 import { Durations } from '../../durations.ts';
-import type { Placed, Refused } from '../../placement/place.ts';
 import { reasonKind } from '../../placement/reasons.ts';
-
-/** Told of every decision for a VM that wants a node, with the seconds that it took. */
-export type PlacementDecided = (result: Placed | Refused, seconds: number) => void;
+import type { PlacementDecided } from '../vm/nodechoice.ts';
 
 /** Half a microsecond for a small cluster, milliseconds where labels of many nodes have a say. */
 const buckets = [0.00001, 0.0001, 0.001, 0.01, 0.1, 1];

@@ -27,12 +27,13 @@ export function priorityOf(
   const { namespace = '', name } = splitKey(key);
   const vm = vms.get(name, namespace);
   if (vm === undefined || vm.metadata.deletionTimestamp !== undefined) return 'normal';
-  const { observedGeneration = vm.metadata.generation, podName } = vm.status ?? {};
-  const isAsked = observedGeneration !== vm.metadata.generation;
+  const { conditions, observedGeneration, podName } = vm.status ?? {};
+  // Nobody has seen a VM without conditions yet: nothing of it has changed since.
+  const isAsked = conditions !== undefined && observedGeneration !== vm.metadata.generation;
   const hasPod = pods.hasSynced()
     ? podNamesOf(vm).some((pod) => expectations.pod(pod, namespace) !== undefined)
     : podName !== undefined;
   // A claim is short, and somebody waits for it.
-  const isClaiming = vm.status?.conditions?.some(({ reason }) => reason === 'Claiming') ?? false;
+  const isClaiming = conditions?.some(({ reason }) => reason === 'Claiming') ?? false;
   return isAsked || !hasPod || isClaiming ? 'normal' : 'low';
 }

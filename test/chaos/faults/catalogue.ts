@@ -1,6 +1,6 @@
 /** Every kind of fault: what it can be done to now, and how. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { registryPort } from '../../../src/localcluster/cluster/addresses.ts';
+import { registryPort } from '../../../src/localcluster/shared/addresses.ts';
 import type { Components } from '../machine/components.ts';
 import { cutNode, cutPod, cutPort, type Undo } from '../machine/network.ts';
 import { type Machine, processesOf, turnOff, turnOn } from '../machine/node.ts';

@@ -1,9 +1,9 @@
 /** The processes of Kubernetes itself and of the registry: who they are now, and how to start them again. */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { insideNode, insideSandbox } from '../../../src/localcluster/cluster/sandbox.ts';
+import { insideNode, insideSandbox } from '../../../src/localcluster/shared/sandbox.ts';
 import { type Child, type Command, startChild } from '../../../src/localcluster/host/process.ts';
-import { type Places, readReport } from '../../../src/localcluster/cluster/state.ts';
+import { type Places, readReport } from '../../../src/localcluster/shared/state.ts';
 import { startTimeOf } from '../record/guests.ts';
 
 /** e.g. `etcd`, `node1 kubelet`. */

@@ -1,6 +1,6 @@
 /** Cutting off a node, a pod, or a port of the control plane; each function resolves with what joins it again. */
 import { run } from '../../../src/localcluster/host/command.ts';
-import { insideNode } from '../../../src/localcluster/cluster/sandbox.ts';
+import { insideNode } from '../../../src/localcluster/shared/sandbox.ts';
 import type { PodProcess } from '../record/guests.ts';
 import { inSandbox, type Machine } from './node.ts';
 

@@ -1,11 +1,11 @@
 /** A node as a machine: all of its processes, and turning it off and on again. */
 import { readdirSync, readlinkSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { allNodes } from '../../../src/localcluster/cluster/addresses.ts';
+import { allNodes } from '../../../src/localcluster/shared/addresses.ts';
 import { run } from '../../../src/localcluster/host/command.ts';
 import { nodeFolder } from '../../../src/localcluster/node/node.ts';
-import { addNode, insideSandbox } from '../../../src/localcluster/cluster/sandbox.ts';
-import type { Places } from '../../../src/localcluster/cluster/state.ts';
+import { addNode, insideSandbox } from '../../../src/localcluster/shared/sandbox.ts';
+import type { Places } from '../../../src/localcluster/shared/state.ts';
 import type { PodProcesses } from '../record/guests.ts';
 import type { Components } from './components.ts';
 import { signal } from './signals.ts';

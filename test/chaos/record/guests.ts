@@ -1,8 +1,8 @@
 /** The QEMU processes of a cluster as the machine shows them: who runs, for which VM, in which pod, on which disks. */
 import { readFileSync, readdirSync, readlinkSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { cgroupOf, hierarchies } from '../../../src/localcluster/cluster/cgroup.ts';
-import type { Places } from '../../../src/localcluster/cluster/state.ts';
+import { cgroupOf, hierarchies } from '../../../src/localcluster/shared/cgroup.ts';
+import type { Places } from '../../../src/localcluster/shared/state.ts';
 import type { GuestLife, History } from './history.ts';
 import type { RunLog } from './log.ts';
 

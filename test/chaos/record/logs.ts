@@ -4,7 +4,7 @@ import { copyFile, link, mkdir, readdir } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Places } from '../../../src/localcluster/cluster/state.ts';
+import type { Places } from '../../../src/localcluster/shared/state.ts';
 import type { Canaries } from './canaries.ts';
 import type { Leak } from './history.ts';
 

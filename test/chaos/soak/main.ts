@@ -3,8 +3,8 @@
  * agent and runner is sampled. Ends with 1 where one grows, by its slope after the warm-up (slope.ts says the rule).
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { registryHost } from '../../../src/localcluster/cluster/addresses.ts';
-import type { Places } from '../../../src/localcluster/cluster/state.ts';
+import { registryHost } from '../../../src/localcluster/shared/addresses.ts';
+import type { Places } from '../../../src/localcluster/shared/state.ts';
 import { runProgram } from '../program.ts';
 import { createRandom } from '../random.ts';
 import { podProcesses } from '../record/guests.ts';

@@ -545,6 +545,15 @@ describe('VM', () => {
     expect(changed.metadata.generation).toBe(2);
   });
 
+  test('that nobody has looked at has a generation that was not observed, which tools that follow kstatus wait for', async () => {
+    await client.create(vms, object('unseen', { image: 'x' }) as never);
+    const { metadata, status } = await client.get(vms, 'unseen', namespace);
+    expect([metadata.generation, status]).toEqual([1, { observedGeneration: 0 }]);
+    const written = { metadata: { name: 'unseen', namespace }, status: { observedGeneration: 1 } };
+    const applied = await client.apply(vms, written as never, { subresource: 'status' });
+    expect(applied.status).toEqual({ observedGeneration: 1 });
+  });
+
   test('status is written apart from the spec, and conditions are a list by type whose rows are owned as a whole', async () => {
     await client.create(vms, object('reported', { image: 'x' }) as never);
     const condition = (type: string, manager: string) =>

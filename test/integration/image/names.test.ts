@@ -1,3 +1,4 @@
+import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { images, vmConfigs, vmPools, vms } from '../../../src/api/resources.ts';
 import type { Submitted } from '../../../src/api/object.ts';
@@ -59,6 +60,7 @@ function lagging(shown: Disk): ImageReconciler {
     client,
     settings,
     recorder: { event: () => undefined },
+    log: pino({ level: 'silent' }),
     caches,
     expected: createExpectations<Disk>(),
     backoff: new WorkBackoff(),

@@ -71,6 +71,8 @@ describe('the disk of a VM', () => {
     expect(await owners()).toEqual(['first', 'last']);
     await client.delete(images, { name: 'first', namespace });
     await expect.poll(owners, soon).toEqual(['last']);
+    const { managedFields = [] } = (await client.get(secrets, ticketSecret, namespace)).metadata;
+    expect(managedFields.filter(({ manager }) => manager?.startsWith('svc3-worker-'))).toHaveLength(1);
     await client.delete(images, { name: 'last', namespace });
     const left = async () =>
       (await client.list(secrets, { namespace })).items.filter(

@@ -77,7 +77,7 @@ describe('an operator that dies', () => {
     await space.deploy('adopted', { memory: '300Mi' });
     await died;
     await operator.stop();
-    expect((await space.vm('adopted')).status).toBeUndefined();
+    expect((await space.vm('adopted')).status?.conditions).toBeUndefined();
     const uid = (await space.pod('adopted'))?.metadata.uid;
     const next = await startVmOperator(world.client, settings);
     await space.untilReady('adopted');

@@ -2,11 +2,12 @@ import { afterAll, afterEach, beforeAll, expect, onTestFinished, test } from 'vi
 import { finalizer } from '../../../src/api/meta.ts';
 import type { KubeObject, Resource } from '../../../src/api/object.ts';
 import { controllerOf } from '../../../src/api/owner.ts';
-import { namespaces, vmConfigs, vmPools, vms } from '../../../src/api/resources.ts';
+import { namespaces, pods, vmConfigs, vmPools, vms } from '../../../src/api/resources.ts';
 import { isSvc3Error } from '../../../src/errors.ts';
 import { createGateway } from '../../../src/http/legacy/gateway.ts';
 import { rows } from '../../../src/http/legacy/table.ts';
 import type { KubeClient } from '../../../src/kube/types.ts';
+import { eject } from '../../../src/usecases/ejection.ts';
 import { startTestApi } from '../../support/api.ts';
 import { holdWatches } from '../../support/heldwatches.ts';
 import { slow, vmWorld, type VmNamespace, type VmWorld } from './harness.ts';
@@ -60,6 +61,26 @@ test('a pool fills, serves a VM with a guest that waits, and fills up again; del
   expect(owners).toEqual(['VM job']);
 });
 
+test('a VM that is made again under its name gets a guest that waits although the pod of the one before is not gone', async () => {
+  const space = await world.namespace('again');
+  await operate();
+  await aPool(space);
+  await expect.poll(() => idle(space), slow).toBe(2);
+  const before = { name: 'svc3-vm-job', namespace: space.name };
+  await world.client.create(pods, {
+    metadata: { ...before, finalizers: ['example.com/held'] },
+    spec: { containers: [{ name: 'runner', image: 'registry.example.com/runner:1' }] },
+  });
+  onTestFinished(async () => {
+    const free = { type: 'merge', body: { metadata: { finalizers: null } } } as const;
+    await world.client.patch(pods, before, free);
+  });
+  await world.client.delete(pods, before);
+  await claim(space, 'job');
+  await space.untilReady('job');
+  expect((await space.vm('job')).status?.podName).toMatch(/^svc3-pool-ci-/);
+});
+
 test('a VM of a pool that overrides what the template fixes is refused with all those fields', async () => {
   const space = await world.namespace('overrides');
   const refused: unknown = await space
@@ -68,6 +89,17 @@ test('a VM of a pool that overrides what the template fixes is refused with all 
   const causes = isSvc3Error(refused, 'Invalid') ? (refused.details.causes ?? []) : [];
   expect(causes.map(({ field }) => field).sort()).toEqual(['spec.cpu', 'spec.image', 'spec.memory']);
   expect(causes[0]?.message).toMatch(/pool excludes \w+, which the template of the pool fixes/);
+});
+
+test('the medium that the template of its pool gives a VM is taken out, and no other put in', async () => {
+  const space = await world.namespace('ejects');
+  await claim(space, 'job');
+  const find = () => space.vm('job');
+  expect(await eject({ caller: world.client, find })).toBe('The CD drive of vm job is being emptied');
+  expect((await find()).spec.iso).toBe('');
+  const other = { type: 'merge', body: { spec: { iso: 'installer' } } } as const;
+  const put = world.client.patch(vms, { name: 'job', namespace: space.name }, other);
+  await expect(put).rejects.toThrow('pool excludes iso, which the template of the pool fixes');
 });
 
 const config = (space: VmNamespace, metadata: { name: string; value: string }[] = []) => ({

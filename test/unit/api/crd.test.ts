@@ -31,3 +31,10 @@ test('no generated text would be read as a Helm template', () => {
     expect(readFileSync(join(root, 'crds', file), 'utf8')).not.toContain('{{');
   }
 });
+
+test('an object of any kind that svc3 has not looked at has a generation that was not observed', () => {
+  for (const { spec } of customResourceDefinitions()) {
+    const { openAPIV3Schema: schema } = spec.versions[0]?.schema ?? {};
+    expect(schema?.properties?.['status']).toMatchObject({ default: { observedGeneration: 0 } });
+  }
+});

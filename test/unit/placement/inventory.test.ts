@@ -157,6 +157,22 @@ describe('nodes', () => {
     expect([...inventoryOf(aNode('a', different), aNode('b', different)).classes()]).toHaveLength(1);
   });
 
+  const taint = { key: 'a', value: 'x', effect: 'NoSchedule' };
+  const hostCpu = { model: 'One CPU', flags: ['avx', 'sse'] };
+
+  test.each<[string, Partial<NodeFacts>, Partial<NodeFacts>]>([
+    ['key of a taint', { taints: [taint] }, { taints: [{ ...taint, key: 'b' }] }],
+    ['value of a taint', { taints: [taint] }, { taints: [{ ...taint, value: 'y' }] }],
+    ['effect of a taint', { taints: [taint] }, { taints: [{ ...taint, effect: 'NoExecute' }] }],
+    ['reservation', { reservedFor: 'team' }, { reservedFor: 'other' }],
+    ['model of CPU', { hostCpu }, { hostCpu: { ...hostCpu, model: 'Other CPU' } }],
+    ['features of CPU', { hostCpu }, { hostCpu: { ...hostCpu, flags: ['sse'] } }],
+    ['report of a CPU', { hostCpu }, {}],
+  ])('that have another %s are told apart', (_what, one, other) => {
+    expect([...inventoryOf(aNode('a', one), aNode('b', other)).classes()]).toHaveLength(2);
+    expect([...inventoryOf(aNode('a', one), aNode('b', one)).classes()]).toHaveLength(1);
+  });
+
   test('that differ in the order of their tags or in what they have left are alike', () => {
     const [a, b] = [aNode('a', { tags: ['x', 'y'], cpu: 4 }), aNode('b', { tags: ['y', 'x'] })];
     expect([...inventoryOf(a, b).classes()].map(({ tree }) => tree.size)).toEqual([2]);

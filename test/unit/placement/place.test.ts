@@ -495,6 +495,39 @@ describe('place', () => {
   });
 });
 
+describe.each(['ssh', 'screenshare', 'vnc'] as const)('a port for %s', (service) => {
+  const number = { ssh: 8822, screenshare: 5900, vnc: 6900 }[service];
+  const oneEach = { [service]: { first: number, last: number } };
+  const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
+  const taken = (node: string): PodFacts =>
+    aPod(`on-${node}`, node, { cpu: 0, ports: [{ port: number, protocol: 'TCP' }] });
+
+  function outcomeOf(nodes: readonly NodeFacts[], pods: readonly PodFacts[]): unknown {
+    const inventory = new Inventory(oneEach);
+    for (const node of nodes) inventory.setNode(node);
+    for (const pod of pods) inventory.setPod(pod);
+    const result = place(inventory, aRequest({ services: [service] }));
+    return result.kind === 'placed' ? [result.node, result.ports] : result.message;
+  }
+
+  test.each(names)('is found where only node %s has it left', (free) => {
+    const pods = names.filter((each) => each !== free).map(taken);
+    expect(
+      outcomeOf(
+        names.map((each) => aNode(each)),
+        pods,
+      ),
+    ).toEqual([free, { [service]: number }]);
+  });
+
+  test('is what a node is refused by that has neither it nor cpu', () => {
+    const nodes = ['a', 'b'].map((each) => aNode(each, { cpu: 0 }));
+    expect(outcomeOf(nodes, [taken('a')])).toBe(
+      "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't have free ports for the requested pod ports.",
+    );
+  });
+});
+
 describe('the inventory', () => {
   const gpuNode = aNode('a', { gpuEnabled: true, gpu: 1 });
 

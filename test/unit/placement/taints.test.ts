@@ -62,6 +62,15 @@ describe('a node takes a pod without tolerations', () => {
       [{ key: 'node.kubernetes.io/unreachable', effect: 'NoExecute' }],
       true,
     ],
+    [
+      'whatever value such a taint has',
+      ['not-ready', 'unreachable'].map((name) => ({
+        key: `node.kubernetes.io/${name}`,
+        value: 'x',
+        effect: 'NoExecute',
+      })),
+      true,
+    ],
     ['not that is to start none', [{ key: 'node.kubernetes.io/not-ready', effect: 'NoSchedule' }], false],
     ['not, nor unreachable', [{ key: 'node.kubernetes.io/unreachable', effect: 'NoSchedule' }], false],
   ])('%s', (_sentence, taints, expected) => {

@@ -72,6 +72,13 @@ describe('a memory that a guest may go on from', () => {
       'cold',
     ],
     [
+      'comes after a single soft taint, however full the node without it is',
+      [cold, { ...warm, taints: [{ key: 'x', effect: 'PreferNoSchedule' }] }],
+      [aPod('p', 'cold', { cpu: 4 })],
+      {},
+      'cold',
+    ],
+    [
       'comes after what affinity prefers',
       [zoned(cold, 'z1'), zoned(warm, 'z2')],
       [],

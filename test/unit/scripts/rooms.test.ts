@@ -3,7 +3,9 @@ import {
   allowedRooms,
   circles,
   differences,
+  folderOf,
   importedFiles,
+  importedFolders,
   importedRooms,
   roomOf,
 } from '../../../scripts/rooms.ts';
@@ -33,6 +35,23 @@ describe('rooms', () => {
     const imported = importedFiles(Object.keys(files), (path) => files[path] ?? '');
     expect(imported.get('src/a/one.ts')).toEqual(new Set(['src/b/two.ts', 'src/a/own.ts']));
     expect(importedRooms(imported)).toEqual(rooms({ a: ['b', 'c'], b: [], c: [] }));
+  });
+
+  test('have folders, and files beside these, which hang together in one direction', () => {
+    expect(folderOf('src/http/routes/vms/list.ts')).toBe('src/http/routes');
+    expect(folderOf('src/http/deep.ts')).toBe('src/http/deep.ts');
+    const files = rooms({
+      'src/a/x/one.ts': ['src/a/y/two.ts', 'src/a/x/own.ts', 'src/b/z/far.ts'],
+      'src/a/y/two.ts': ['src/a/top.ts'],
+      'src/a/top.ts': ['src/a/x/own.ts'],
+      'src/a/x/own.ts': [],
+    });
+    const folders = importedFolders(files, new Set());
+    expect(folders).toEqual(
+      rooms({ 'src/a/x': ['src/a/y'], 'src/a/y': ['src/a/top.ts'], 'src/a/top.ts': ['src/a/x'] }),
+    );
+    expect(circles(folders)).toEqual(['src/a/x → src/a/y → src/a/top.ts → src/a/x']);
+    expect(importedFolders(files, new Set(['a']))).toEqual(rooms({}));
   });
 
   test('differ from the table in either way', () => {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { headerBytes, isQcow2, readQcow2Header } from '../../../src/worker/qcow2header.ts';
+import { isQcow2 } from '../../../src/qcow2.ts';
+import { headerBytes, readQcow2Header } from '../../../src/worker/qcow2header.ts';
 
 /** Fields of the header as QEMU's docs/interop/qcow2.rst names them; by default an honest file of 4 clusters. */
 interface Fields {

@@ -54,22 +54,28 @@ export function changedInNextPod(
   pinnedIso?: string,
 ): Changed | undefined {
   if (vm.metadata.generation === 1 && !lacksPort(vm, frozen)) return undefined;
-  return changesOf(vm, frozen, settings, pinnedIso);
+  return changesOf({ spec: vm.spec, config: asConfig(frozen) }, frozen, settings, pinnedIso);
+}
+
+/** What a VM asks for: its spec over what it was placed with. */
+interface Asked {
+  readonly spec: VmSpec;
+  readonly config: VmConfigSpec;
 }
 
 function changesOf(
-  vm: Pick<Vm, 'spec'>,
+  { spec, config }: Asked,
   frozen: EffectiveSettings,
   settings: VmSettings,
   pinnedIso: string | undefined,
 ): Changed | undefined {
   const { image, imageName, imageNamespace, architecture } = frozen;
-  const another = anotherMedium(vm, frozen);
+  const another = anotherMedium({ spec }, frozen);
   const iso = another === undefined ? frozen.iso : (pinnedIso ?? another);
-  const merge = (spec: VmSpec, gpuPassthroughEnabled: boolean) =>
+  const merge = (asked: VmSpec, gpuPassthroughEnabled: boolean) =>
     effectiveSettings({
-      spec,
-      config: asConfig(frozen),
+      spec: asked,
+      config,
       image: { reference: image, architecture, name: imageName, namespace: imageNamespace },
       iso,
       gpuPassthroughEnabled,
@@ -77,24 +83,33 @@ function changesOf(
       portsInForce: frozen.ports,
       services: nodePortDefaults(settings),
     });
-  const asked = merge(vm.spec, settings.gpuPassthroughEnabled || frozen.gpuPassthrough === 'Enabled');
+  const asked = merge(spec, settings.gpuPassthroughEnabled || frozen.gpuPassthrough === 'Enabled');
   const refusal = asked.kind === 'refused' ? asked.message : undefined;
-  const merged = refusal === undefined ? asked : merge(withoutGpu(vm.spec), true);
+  const merged = refusal === undefined ? asked : merge(withoutGpu(spec), true);
   if (merged.kind === 'refused') return undefined;
   const { settings: requested, warnings } = merged;
   const fields = waitingFields.filter((field) => !isSame(requested, frozen, field));
   if (fields.length === 0 && refusal === undefined) return undefined;
   const isoName = another === undefined ? {} : { isoName: another };
-  // One that says nothing of its disk says so in the pod's annotation, too: a member that is undefined would be another thing.
-  const itsDisk = requested.disk === undefined ? {} : { disk: requested.disk };
-  const effective = schema.parse({ ...frozen, ...pick(requested, fields), ...isoName, ...itsDisk });
+  const changedTo = (which: readonly string[]) => ({ ...frozen, ...pick(requested, which) });
+  const notAllowed = fields.includes('ports') ? ['portsNotAllowed'] : [];
+  const effective = parsed({
+    ...changedTo([...fields, ...notAllowed]),
+    ...isoName,
+    disk: requested.disk,
+  });
   const disk = { isPersistent: isPersistent(frozen) };
   const bootFields = fields.filter((field) => !needsAnotherPod(field, disk));
-  const atBoot =
-    bootFields.length === 0 ? undefined : schema.parse({ ...frozen, ...pick(requested, bootFields) });
-  const placement = fields.filter(isPlacementField);
-  const elsewhere = schema.parse({ ...frozen, ...pick(requested, placement) });
+  const atBoot = bootFields.length === 0 ? undefined : parsed(changedTo(bootFields));
+  const elsewhere = parsed(changedTo(fields.filter(isPlacementField)));
   return { effective, atBoot, elsewhere, refusal, fields, warnings };
+}
+
+/** As a pod's annotation says them: there a member that is undefined is none, and settings that have it would be others. */
+function parsed(settings: Named): EffectiveSettings {
+  return schema.parse(
+    Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined)),
+  );
 }
 
 /** Whether a field says only where the pod may be. */
@@ -106,19 +121,25 @@ export function isPlacementField(field: string): boolean {
  * A VM without the mappings that it was placed without where its disk is Ephemeral, since its installation did not allow them then: its pod gets
  * no other ports, and nobody has changed anything.
  */
-function withoutLeftOut({ spec, status }: Vm, frozen: EffectiveSettings): Pick<Vm, 'spec'> {
-  if (spec.ports === undefined || isPersistent(frozen)) return { spec };
+function withoutLeftOut({ spec, status }: Vm, frozen: EffectiveSettings): Asked {
+  if (isPersistent(frozen)) return { spec, config: asConfig(frozen) };
+  const { portsNotAllowed: _notAllowed, ...placed } = frozen;
+  const config = asConfig(placed);
+  if (spec.ports === undefined) return { spec, config };
   const warnings = status?.warnings ?? [];
   const ports = spec.ports.filter(
     ({ nodePort }) =>
       nodePort === undefined || !warnings.some((each) => each.startsWith(notAllowed(nodePort))),
   );
-  return { spec: { ...spec, ports } };
+  return { spec: { ...spec, ports }, config };
 }
 
-/** Whether the spec asks for a port of the node that is not among the settings in force. */
-function lacksPort({ spec: { ports = [] } }: Vm, { ports: inForce = [] }: EffectiveSettings): boolean {
-  return ports.some(
+/** Whether the VM, or what it was placed with, asks for a port of the node that is not among the settings in force. */
+function lacksPort(
+  { spec: { ports = [] } }: Vm,
+  { ports: inForce = [], portsNotAllowed = [] }: EffectiveSettings,
+): boolean {
+  return [...ports, ...portsNotAllowed].some(
     ({ nodePort }) => nodePort !== undefined && !inForce.some((has) => has.nodePort === nodePort),
   );
 }
@@ -136,9 +157,20 @@ export function anotherMedium(
   return iso === undefined || iso === '' || iso === isoName ? undefined : iso;
 }
 
-/** What the spec is merged over; a medium is named there, as in a VMConfig. */
-export function asConfig({ isoName, iso: _iso, ...others }: EffectiveSettings): VmConfigSpec {
-  return { ...others, ...(isoName === undefined ? {} : { iso: isoName }) };
+/** What the spec is merged over; a medium is named there, as in a VMConfig, and ports are asked for whether or not they were allowed. */
+export function asConfig({
+  isoName,
+  iso: _iso,
+  ports = [],
+  portsNotAllowed = [],
+  ...others
+}: EffectiveSettings): VmConfigSpec {
+  const asked = [...ports, ...portsNotAllowed];
+  return {
+    ...others,
+    ...(asked.length === 0 ? {} : { ports: asked }),
+    ...(isoName === undefined ? {} : { iso: isoName }),
+  };
 }
 
 type Named = Readonly<Record<string, unknown>>;

@@ -72,11 +72,12 @@ export function effectiveSettings(input: EffectiveInput): Effective {
   if (tooSmall !== undefined) return { kind: 'refused', reason: 'InvalidSpec', message: tooSmall };
   const disk = sizedDisk(requested.disk, image.bytes);
   const { ports, nodePorts: _nodePorts, iso: isoName, ...rest } = requested;
-  const mapped = usablePorts(ports ?? [], input, warnings);
+  const { mapped, portsNotAllowed } = usablePorts(ports ?? [], input, warnings);
   const settings: EffectiveSettings = {
     ...rest,
     ...(disk === undefined ? {} : { disk }),
     ...(mapped.length === 0 ? {} : { ports: mapped }),
+    ...(portsNotAllowed.length === 0 ? {} : { portsNotAllowed }),
     ...(nodePorts === undefined ? {} : { nodePorts }),
     ...(input.iso === undefined ? {} : { iso: input.iso, ...(isoName === undefined ? {} : { isoName }) }),
     image: image.reference,
@@ -197,15 +198,24 @@ function usablePorts(
   ports: readonly PortMapping[],
   { hostPortsAllowed: allowed, portsInForce = [] }: EffectiveInput,
   warnings: string[],
-): PortMapping[] {
-  return ports.filter(({ nodePort }) => {
-    if (nodePort === undefined || portsInForce.some((has) => has.nodePort === nodePort)) return true;
-    const forbidden = forbiddenHostPorts.some((range) => isIn(nodePort, range));
-    if (!forbidden && allowed.some((range) => isIn(nodePort, range))) return true;
+): { readonly mapped: PortMapping[]; readonly portsNotAllowed: PortMapping[] } {
+  const mapped: PortMapping[] = [];
+  const portsNotAllowed: PortMapping[] = [];
+  const isAllowed = (nodePort: number) =>
+    portsInForce.some((has) => has.nodePort === nodePort) ||
+    (!forbiddenHostPorts.some((range) => isIn(nodePort, range)) &&
+      allowed.some((range) => isIn(nodePort, range)));
+  for (const mapping of ports) {
+    const { nodePort } = mapping;
+    if (nodePort === undefined || isAllowed(nodePort)) {
+      mapped.push(mapping);
+      continue;
+    }
     const ranges = allowed.map(({ first, last }) => `${first}-${last}`).join(', ');
     warnings.push(`${notAllowed(nodePort)} ${ranges}; the mapping is left out`);
-    return false;
-  });
+    portsNotAllowed.push(mapping);
+  }
+  return { mapped, portsNotAllowed };
 }
 
 /** How the warning begins that says of a port of the node that it is not allowed. */

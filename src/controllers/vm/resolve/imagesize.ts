@@ -5,7 +5,8 @@ import { isSvc3Error } from '../../../errors.ts';
 import type { RegistryClient } from '../../../registry/client.ts';
 import { openDisk } from '../../../registry/disk.ts';
 import type { ResolvedImage } from '../../../registry/image.ts';
-import { headerBytes, isQcow2, readQcow2Header } from '../../../worker/qcow2header.ts';
+import { isQcow2 } from '../../../qcow2.ts';
+import { headerBytes, readQcow2Header } from '../../../worker/qcow2header.ts';
 
 /** The most that a layer may unpack to before its disk begins: nothing else is in front of it in an honest image. */
 const maxUnpackedBytes = 64 * 2 ** 20;

@@ -20,12 +20,13 @@ export function requestsMedium({ spec }: Vm): boolean {
 /**
  * The settings of a VM that has been placed, with its ports as its spec asks for them now. A port of the node belongs to the
  * pod and is as it was when that was made; what is open on the pod's IP only comes and goes. Where the VM says nothing, its
- * VMConfig's ports stay, which were read when it was placed. Pure.
+ * VMConfig's ports stay, which were read when it was placed, also those that were not allowed then; of those that the VM says itself its
+ * spec tells. Pure.
  */
 export function withLivePorts(vm: Vm, frozen: EffectiveSettings): EffectiveSettings {
   const { ports: own } = vm.spec;
   if (own === undefined && hasTemplate(vm.spec)) return frozen;
-  const { ports: before = [], ...rest } = frozen;
+  const { ports: before = [], portsNotAllowed: _notAllowed, ...rest } = frozen;
   const ofNode = before.filter(({ nodePort }) => nodePort !== undefined);
   const known = new Set(before.map(portText));
   const onNode = new Set(ofNode.map(portText));

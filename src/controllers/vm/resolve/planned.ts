@@ -1,12 +1,13 @@
 import { configKeyOf, namespaceOfDisk } from '../../../api/configkey.ts';
 import type { PlannedSettings, Vm } from '../../../api/vm.ts';
+import { templated } from '../pool/standby.ts';
 import { effectiveSettings } from './effective.ts';
 import { parseImage } from './imageref.ts';
 import { savedGuestOf } from './savedguest.ts';
 import type { ResolveSources } from './resolve.ts';
 
 /**
- * What a VM that has never been placed would have if it were placed now, for people; undefined where its VMConfig is missing, it
+ * What a VM that has never been placed would have if it were placed now, for people; undefined where its VMConfig or VMPool is missing, it
  * names no image, or its settings are refused. Nothing is asked of a registry.
  */
 export function plannedSettings(
@@ -14,6 +15,10 @@ export function plannedSettings(
   sources: Omit<ResolveSources, 'answer'>,
 ): PlannedSettings | undefined {
   const { spec } = vm;
+  if (spec.pool !== undefined) {
+    const pool = sources.vmPool?.(spec.pool, vm.metadata.namespace);
+    return pool === undefined ? undefined : plannedSettings(templated(vm, pool), sources);
+  }
   const key = configKeyOf(vm);
   const config = key === undefined ? undefined : sources.vmConfig(key.name, key.namespace);
   const image = spec.image ?? config?.spec.image;

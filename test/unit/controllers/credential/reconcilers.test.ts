@@ -131,6 +131,16 @@ describe('the pull Secret of a namespace', () => {
     expect([refusal('team'), onRefusal.mock.calls.length]).toEqual([undefined, 2]);
   });
 
+  test('whose deletion is refused is told of in the words of who refuses', async () => {
+    const { reconcile, refusal } = reconciler();
+    credentials = [];
+    pullSecret = aPullSecret([server]);
+    const words = 'denied by validatingadmissionpolicy';
+    remove.mockRejectedValue(refused('Forbidden', words));
+    await expect(reconcile('team')).rejects.toMatchObject({ reason: 'Forbidden', message: words });
+    expect(refusal('team')).toBe(words);
+  });
+
   test('that is refused and not wanted any more is no refusal', async () => {
     const { reconcile, refusal } = reconciler();
     apply.mockRejectedValue(refused('Invalid', 'too large'));
@@ -230,13 +240,13 @@ describe('the credentials of a namespace', () => {
 
 describe('a credential that is deleted', () => {
   const going = { ...held, deletionTimestamp: '2026-11-01T09:59:00Z' };
-  const reconcile = () =>
+  const reconcile = (refusal?: string) =>
     createCredentialReconciler({
       ...sources(),
       recorder: { event },
       policy: { enabled: false, allowed: [] },
       expected: createExpectations<RegistryCredential>(),
-      refusal: () => undefined,
+      refusal: () => refusal,
     })('team');
   const removed = () => remove.mock.calls.map(([, key]) => key.name);
   const released = () => patch.mock.calls.map(([, , { body }]) => body.metadata.finalizers);
@@ -259,6 +269,19 @@ describe('a credential that is deleted', () => {
     pullSecret = aPullSecret([server]);
     await reconcile();
     expect([removed(), released()]).toEqual([[], []]);
+  });
+
+  test('says why, where it stays because the pull Secret may not be written', async () => {
+    pullSecret = aPullSecret([server]);
+    await reconcile();
+    expect(apply).not.toHaveBeenCalled();
+    await reconcile('admission webhook "secrets.example.com" denied the request');
+    expect([removed(), released()]).toEqual([[], []]);
+    const [ready, reconciling] = apply.mock.calls[0]?.[1].status.conditions ?? [];
+    expect(ready).toMatchObject({ type: 'Ready', status: 'False', reason: 'SecretRefused' });
+    expect(reconciling).toMatchObject({ type: 'Reconciling', status: 'True' });
+    expect(ready.message).toContain('secrets.example.com');
+    expect(event.mock.calls.map(([, { reason }]) => reason)).toEqual(['SecretRefused']);
   });
 
   test('leaves a Secret that somebody else made', async () => {

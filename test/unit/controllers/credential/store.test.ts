@@ -148,7 +148,15 @@ describe('adding a credential', () => {
   test('is refused where there is one, and its password stays', async () => {
     anObject();
     aSecret('old');
-    await expect(store()).rejects.toMatchObject({ reason: 'AlreadyExists' });
+    await expect(store()).rejects.toMatchObject({
+      reason: 'AlreadyExists',
+      details: {
+        group: 'svc3.dev',
+        kind: 'registrycredentials',
+        name: stored()?.metadata.name,
+        causes: [{ field: 'replace', message: 'must be true to overwrite the stored credential' }],
+      },
+    });
     expect([writes(), password()]).toEqual([[], 'old']);
   });
 

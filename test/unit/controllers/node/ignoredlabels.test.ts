@@ -22,6 +22,17 @@ test('labels of ours whose value means nothing are told of one by one, in order'
   ]);
 });
 
+test('the order is that of their names, whatever order they came in', () => {
+  const labels = Object.fromEntries(
+    ['tag.svc3.dev/b', 'svc3.dev/accelerator', 'tag.svc3.dev/a'].map((label) => [label, 'x']),
+  );
+  expect(ignored(labels).map((sentence) => sentence.split(' ')[1])).toEqual([
+    'svc3.dev/accelerator',
+    'tag.svc3.dev/a',
+    'tag.svc3.dev/b',
+  ]);
+});
+
 test('a Node without labels has nothing to tell of', () => {
   expect(ignoredLabels({ metadata: storedMeta({ name: 'n1' }) })).toEqual([]);
 });

@@ -5,6 +5,7 @@ import type { EffectiveSettings, Vm, VmSpec } from '../../../../src/api/vm.ts';
 import type { VmConfigSpec } from '../../../../src/api/vmconfig.ts';
 import { settingsOfPod } from '../../../../src/controllers/vm/resolve/adoption.ts';
 import { effectiveSettings } from '../../../../src/controllers/vm/resolve/effective.ts';
+import { withLiveSettings } from '../../../../src/controllers/vm/resolve/livesettings.ts';
 import type { SavedGuest } from '../../../../src/controllers/vm/resolve/savedguest.ts';
 import { buildPod } from '../../../../src/controllers/vm/pod/pod.ts';
 import { vmSettings } from '../../../support/operator.ts';
@@ -85,6 +86,16 @@ describe('the settings of a pod that the operator made', () => {
       undefined,
     ],
     [
+      'ports of a VMConfig, of which one is not allowed',
+      {},
+      {
+        ports: [
+          { nodePort: 22, guestPort: 22, protocol: 'TCP' },
+          { nodePort: 20000, guestPort: 80, protocol: 'TCP' },
+        ],
+      },
+    ],
+    [
       'no port of a VMConfig',
       { ports: [] },
       { ports: [{ nodePort: 20000, guestPort: 80, protocol: 'TCP' }] },
@@ -105,7 +116,7 @@ describe('the settings of a pod that the operator made', () => {
     const { vm, pod, effective: expected } = made(spec, config, references);
     expect(settingsOfPod(vm, pod, sources)).toMatchObject({
       kind: 'resolved',
-      effective: JSON.parse(JSON.stringify(expected)),
+      effective: JSON.parse(JSON.stringify(withLiveSettings(vm, expected))),
     });
   });
 
@@ -235,6 +246,28 @@ test.each([1, 2])(
     expect(inOld).not.toHaveProperty('waiting');
   },
 );
+
+test('a pod that was made with a port of its VMConfig that its VM was placed without has it', () => {
+  const ports = [{ nodePort: 20_080, guestPort: 80, protocol: 'TCP' as const }];
+  const next = made({}, { ports });
+  const { ports: portsNotAllowed, ...others } = next.effective;
+  const left = 'ports: nodePort 20080 is not in the allowed range 20000-20050; the mapping is left out';
+  const vm = { ...next.vm, status: { effective: { ...others, portsNotAllowed }, warnings: [left] } } as Vm;
+  expect(settingsOfPod(vm, next.pod, sources)).toMatchObject({ effective: { ports }, warnings: [] });
+});
+
+test('a pod that was made without a port of the node that its VM asks for no more has none', () => {
+  const before = made({ ports: [{ nodePort: 20_080, guestPort: 80, protocol: 'TCP' }] });
+  const next = made({ ports: [] });
+  const vm = {
+    ...next.vm,
+    metadata: { ...next.vm.metadata, generation: 2 },
+    status: { effective: before.effective },
+  };
+  const found = settingsOfPod(vm, next.pod, sources);
+  expect(found).toMatchObject({ effective: next.effective });
+  expect(found).not.toHaveProperty('waiting');
+});
 
 test('a pod that was made elsewhere for a guest that goes on has the place, and the rest waits', () => {
   const before = { cpu: 1, memory: '1Gi', disk: { storage: 'Persistent' as const, size: '1Gi' } };

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import type { VmSpec } from '../../../../src/api/vm.ts';
+import type { EffectiveSettings, VmSpec } from '../../../../src/api/vm.ts';
 import { changedSettings } from '../../../../src/controllers/vm/resolve/changes.ts';
+import { effectiveSettings } from '../../../../src/controllers/vm/resolve/effective.ts';
 import { nextSettings } from '../../../../src/controllers/vm/resolve/nextsettings.ts';
 import { vmSettings } from '../../../support/operator.ts';
 import { aVm, effective } from './builders.ts';
@@ -131,6 +132,57 @@ describe('the settings of a placed VM', () => {
         });
       },
     );
+
+    describe('of its VMConfig, which it was placed without', () => {
+      const left = 'ports: nodePort 20080 is not in the allowed range 20000-20050; the mapping is left out';
+      const given = [mapping(20_010), mapping(20_080)];
+      const placed = (spec: Partial<VmSpec>, disk: EffectiveSettings) => {
+        const found = effectiveSettings({
+          spec: aVm({ spec }).spec,
+          config: { ports: given },
+          image: { reference: effective.image, architecture: 'amd64' },
+          iso: undefined,
+          gpuPassthroughEnabled: false,
+          hostPortsAllowed: allowed(20_000, 20_050).hostPortsAllowed,
+          services: { ssh: true, screenshare: true },
+        });
+        if (found.kind === 'refused') throw new Error(found.message);
+        return { ...disk, ...found.settings, ...(disk.disk === undefined ? {} : { disk: disk.disk }) };
+      };
+      const vmOf = (spec: Partial<VmSpec>, generation: number) =>
+        aVm({ spec: { config: 'c', ...spec }, metadata: { generation }, status: { warnings: [left] } });
+
+      test.each([
+        [1, effective],
+        [2, effective],
+        [1, persistent],
+        [2, persistent],
+      ])('in the next pod once they are allowed, generation %i', (generation, disk) => {
+        const frozen = placed({}, disk);
+        const vm = vmOf({}, generation);
+        expect(nextSettings(vm, frozen, allowed(20_000, 20_050))).toMatchObject({
+          effective: { ports: given.slice(0, 1) },
+          warnings: [left],
+        });
+        const next = nextSettings(vm, frozen, allowed(20_000, 20_099));
+        expect(next).toMatchObject({ effective: { ports: given }, warnings: [] });
+        expect(next.effective).not.toHaveProperty('portsNotAllowed');
+      });
+
+      test('not where the VM has said its own since', () => {
+        const frozen = placed({}, effective);
+        const next = nextSettings(vmOf({ ports: [] }, 2), frozen, allowed(20_000, 20_099));
+        expect(next.effective).not.toHaveProperty('ports');
+        expect(next.effective).not.toHaveProperty('portsNotAllowed');
+      });
+
+      test('and in the pod that it has nobody has changed anything', () => {
+        const frozen = placed({}, effective);
+        expect(changedSettings(vmOf({}, 2), frozen, allowed(20_000, 20_099))).toBeUndefined();
+        const waiting = changedSettings(vmOf({}, 2), placed({}, persistent), allowed(20_000, 20_099));
+        expect(waiting?.fields).toEqual(['ports']);
+      });
+    });
   });
 
   test('are elsewhere those in force, with what says where the pod may be', () => {

@@ -29,7 +29,35 @@ const asleep = aVm({
 });
 const calm = { surplus: undefined, isNodeLost: false, unsaved: [], saveWaitMs: 3_600_000 };
 
+const ofPool = { image: undefined, cpu: undefined, memory: undefined, pool: 'ci' } as const;
+const goingPod = aPod({ metadata: { deletionTimestamp: deleted, ownerReferences: foreign } });
+
 const rows: Row[] = [
+  {
+    sentence:
+      'a new VM of a pool does not wait for the pod of the one before it: a guest of the pool has another',
+    vm: aVm({ spec: ofPool }),
+    pod: goingPod,
+    plan: { kind: 'deploy' },
+  },
+  {
+    sentence: 'nor for a pod of its name that is none of ours',
+    vm: aVm({ spec: ofPool }),
+    pod: aPod({ metadata: { ownerReferences: foreign } }),
+    plan: { kind: 'deploy' },
+  },
+  {
+    sentence: 'a VM of a pool that is to have a pod of its own waits for the one before',
+    vm: aVm({ spec: ofPool, status: { podName: 'svc3-vm-web' } }),
+    pod: goingPod,
+    plan: { kind: 'wait' },
+  },
+  {
+    sentence: 'and so does one that has run',
+    vm: aVm({ spec: ofPool, status: { podName: 'svc3-pool-1', powerState: 'Stopped' } }),
+    pod: goingPod,
+    plan: { kind: 'wait' },
+  },
   { sentence: 'a VM without a pod is deployed', plan: { kind: 'deploy' } },
   {
     sentence: 'a VM whose memory is on its claim needs no pod',

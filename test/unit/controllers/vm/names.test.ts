@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Pod } from '../../../../src/api/core.ts';
+import { podNameOf, podNamesOf } from '../../../../src/controllers/vm/names.ts';
 import { observe, type ObserverParts } from '../../../../src/controllers/vm/observe.ts';
 import { aPoolVm, aStandby, ownedBy } from '../vmpool/builders.ts';
 import { aPod, aVm, effective, runningStatus } from './builders.ts';
@@ -36,5 +37,43 @@ describe('the pod of a VM that has chosen a guest of a pool is', () => {
     ['none, where both are gone', [], undefined],
   ])('%s', (_sentence, pods, seen) => {
     expect(podSeen(pods)).toEqual(seen);
+  });
+});
+
+describe('the names that the pod of a VM may have', () => {
+  test.each([
+    ['its own', undefined, ['svc3-vm-web']],
+    ['its own, once', 'svc3-vm-web', ['svc3-vm-web']],
+    ['that of the guest that it chose first', 'svc3-pool-1', ['svc3-pool-1', 'svc3-vm-web']],
+  ])('are %s', (_sentence, podName, expected) => {
+    const status = podName === undefined ? {} : { podName };
+    expect(podNamesOf(aVm({ status }))).toEqual(expected);
+  });
+});
+
+describe('the name of the pod that is made for a VM', () => {
+  const name = (length: number): string => 'a'.repeat(length);
+
+  test('is that of the VM with a prefix, as long as it fits a label', () => {
+    const prefix = podNameOf('');
+    expect(podNameOf('web')).toBe(`${prefix}web`);
+    expect(podNameOf(name(63 - prefix.length))).toBe(prefix + name(63 - prefix.length));
+  });
+
+  test('ends with a hash of the whole name where it would be longer', () => {
+    const [one, other] = [`${name(80)}b`, `${name(80)}c`];
+    for (const each of [podNameOf(one), podNameOf(other), podNameOf(name(64 - podNameOf('').length))]) {
+      expect(each).toMatch(/a-[0-9a-f]{8}$/);
+      expect(each).toHaveLength(63);
+    }
+    expect(podNameOf(one)).not.toBe(podNameOf(other));
+    // Another name would be another pod beside the one that is there.
+    expect(podNameOf(name(80))).toBe(`svc3-vm-${name(46)}-0f45e858`);
+  });
+
+  test('is a name also where it is cut behind a dot or a dash', () => {
+    const before = 63 - 9 - podNameOf('').length;
+    for (const end of ['.', '-', '--'])
+      expect(podNameOf(name(before - end.length) + end + name(20))).toMatch(/a-[0-9a-f]{8}$/);
   });
 });

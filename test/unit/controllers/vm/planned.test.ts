@@ -3,12 +3,13 @@ import type { VmSpec } from '../../../../src/api/vm.ts';
 import type { VmConfigSpec } from '../../../../src/api/vmconfig.ts';
 import { plannedSettings } from '../../../../src/controllers/vm/resolve/planned.ts';
 import { vmSettings } from '../../../support/operator.ts';
+import { aPool } from '../vmpool/builders.ts';
 import { aVm } from './builders.ts';
 
 const asked: string[] = [];
 const memory = { digest: 'a', cpu: 2, size: '512Mi' };
 
-/** What a VM would have where there is one VMConfig, `web`, and one Image, `golden`, for ARM. */
+/** What a VM would have where there is one VMConfig, `web`, one Image, `golden`, for ARM, and one VMPool, `ci`. */
 function planned(spec: Partial<VmSpec>, config: VmConfigSpec = {}) {
   asked.length = 0;
   return plannedSettings(aVm({ spec }), {
@@ -17,6 +18,8 @@ function planned(spec: Partial<VmSpec>, config: VmConfigSpec = {}) {
       asked.push(`VMConfig ${namespace}/${name}`);
       return name === 'web' ? ({ spec: config } as never) : undefined;
     },
+    vmPool: (name) =>
+      name === 'ci' ? aPool({ template: { config: 'web', cpu: 2, memory: '1Gi' } }) : undefined,
     image: (name, namespace) => {
       asked.push(`Image ${namespace}/${name}`);
       if (name === 'golden') return { status: { architecture: 'arm64' } } as never;
@@ -47,6 +50,17 @@ describe('the settings that a VM would have', () => {
       memory: '5Gi',
       vncConsole: 'Disabled',
     });
+  });
+
+  test('of a VM of a pool are those of its template', () => {
+    const config: VmConfigSpec = { image: 'r.example.com/base:1', cpu: 4, vncConsole: 'Disabled' };
+    expect(planned({ pool: 'ci', image: undefined }, config)).toMatchObject({
+      image: 'r.example.com/base:1',
+      cpu: 2,
+      memory: '1Gi',
+      vncConsole: 'Disabled',
+    });
+    expect(planned({ pool: 'other', image: undefined }, config)).toBeUndefined();
   });
 
   test('have the architecture that is said, else that of the Image', () => {

@@ -3,7 +3,7 @@ import type { Vm, VmStatus } from '../../../../src/api/vm.ts';
 import { priorityOf } from '../../../../src/controllers/vm/priority.ts';
 import { aPod, aVm } from './builders.ts';
 
-const running: VmStatus = { observedGeneration: 1, podName: 'svc3-vm-web' };
+const running: VmStatus = { observedGeneration: 1, conditions: [], podName: 'svc3-vm-web' };
 
 function priority(vm: Vm | undefined, given: { hasPod?: boolean; arePodsKnown?: boolean } = {}) {
   const { hasPod = false, arePodsKnown = true } = given;
@@ -18,6 +18,12 @@ test('a VM that has its pod comes after those that have none', () => {
   expect(priority(aVm({ status: running }), { hasPod: true })).toBe('low');
   expect(priority(aVm({ status: running }), { hasPod: false })).toBe('normal');
   expect(priority(aVm(), { hasPod: false })).toBe('normal');
+});
+
+test('one that has no status but what its kind fills in comes after them as well, once it has its pod', () => {
+  const status = { observedGeneration: 0 };
+  expect(priority(aVm({ status }), { hasPod: true })).toBe('low');
+  expect(priority(aVm({ status }), { hasPod: false })).toBe('normal');
 });
 
 test('until the pods are known, its status says whether it has one', () => {

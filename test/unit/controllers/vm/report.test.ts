@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { Node, Pod } from '../../../../src/api/core.ts';
+import type { Node, Pod, PodStatus } from '../../../../src/api/core.ts';
 import type { RunnerState } from '../../../../src/api/runner.ts';
 import type { VmSpec, VmStatus } from '../../../../src/api/vm.ts';
 import { reportPod, type RunnerObservation } from '../../../../src/controllers/vm/status/report.ts';
@@ -85,11 +85,22 @@ const scheduled = 'scheduled=True/Scheduled';
 const prepared = 'prepared=True/Prepared';
 const pulling = 'prepared=False/PullingImage';
 
+/** A pod that is left to kube-scheduler, and what that has said of it. */
+function unpinned(conditions: NonNullable<PodStatus['conditions']>): Pod {
+  const { affinity: _affinity, ...spec } = aPod().spec;
+  return { ...aPod({ status: { conditions } }), spec };
+}
+
 const table: Row[] = [
   {
     sentence: 'a pod that was just made',
     pod: aPod(),
     rows: [starting, scheduled, pulling, 'booted=False/Booting'],
+  },
+  {
+    sentence: 'a pod that kube-scheduler has not looked at yet',
+    pod: unpinned([]),
+    rows: [starting, 'scheduled=False/Unschedulable', pulling, 'booted=False/Booting'],
   },
   {
     sentence: 'a pod whose image cannot be pulled',
@@ -669,6 +680,17 @@ describe('what is known of a VM', () => {
       expect(eventsBetween(undefined, after('IdentityShared'))).toMatchObject([event]);
       expect(eventsBetween(undefined, after('StartedFromMemory'))).toEqual([]);
     });
+  });
+
+  test('of a pod that is left to kube-scheduler is what that says of it', () => {
+    const saying = (reason: string) =>
+      draftOf({
+        sentence: '',
+        rows: [],
+        pod: unpinned([{ type: 'PodScheduled', status: 'False', reason, message: 'no room' }]),
+      }).draft.conditions.scheduled?.message;
+    expect(saying('Unschedulable')).toBe('no room');
+    expect(saying('SchedulerError')).toBe('waiting for kube-scheduler');
   });
 
   test('has the warnings', () => {

@@ -57,6 +57,22 @@ test('one key that has too many waiting is refused, others are not', async () =>
   void run('b');
 });
 
+test('of a key that has had its turns as many may wait again', async () => {
+  const { begun, run, endOne } = workshop({ running: 1, waitingPerKey: 2, waiting: 100 });
+  const first = ['a', 'a', 'a'].map((key) => run(key));
+  await endOne();
+  // One of the two has begun: there is room for another, and for no more.
+  first.push(run('a'));
+  await expect(run('a')).rejects.toMatchObject({ reason: 'TooManyRequests' });
+  for (let ended = 0; ended < 3; ended += 1) await endOne();
+  await Promise.all(first);
+  const again = ['a', 'a', 'a'].map((key) => run(key));
+  await expect(run('a')).rejects.toMatchObject({ reason: 'TooManyRequests' });
+  for (let ended = 0; ended < 3; ended += 1) await endOne();
+  await Promise.all(again);
+  expect(begun).toHaveLength(7);
+});
+
 test('nobody waits where too many do', async () => {
   const { run } = workshop({ running: 1, waitingPerKey: 2, waiting: 3 });
   void ['a', 'a', 'a', 'b'].map((key) => run(key));

@@ -12,6 +12,8 @@ describe('the cookie of the console', () => {
 
   test('is left out where browsers would drop it', () => {
     expect(cookieFor('name', 'a'.repeat(4000), '/', 60)).toBeUndefined();
+    expect(cookieFor('name', 'a'.repeat(3897), '/', 60)).toBeUndefined();
+    expect(cookieFor('name', 'a'.repeat(3896), '/', 60)).toContain('; Max-Age=60; ');
   });
 
   test.each([[undefined], [''], ['other=1'], ['__Secure-svc3-console-2=1']])(

@@ -52,3 +52,30 @@ test('an outage of kube-apiserver is no decision', async () => {
   await check();
   expect(ask).toHaveBeenCalledTimes(2);
 });
+
+test('each part of a right is a right of its own', async () => {
+  const right = { ...attributes, subresource: 'exec', name: 'web' };
+  await decisions.check(asker, right, false);
+  const others = { group: 'x', resource: 'x', subresource: 'x', verb: 'x', namespace: 'x', name: 'x' };
+  for (const [part, other] of Object.entries(others))
+    await decisions.check(asker, { ...right, [part]: other }, false);
+  expect(ask).toHaveBeenCalledTimes(1 + 6);
+});
+
+test.each([
+  [
+    { ...attributes, subresource: 'exec', name: 'web' },
+    'ann',
+    'vms.svc3.dev "web" is forbidden: User "ann" cannot get resource "vms/exec" in API group "svc3.dev" in the namespace "team"',
+    { group: 'svc3.dev', kind: 'vms', name: 'web' },
+  ],
+  [
+    { group: '', resource: 'nodes', verb: 'list' } as const,
+    undefined,
+    'nodes. is forbidden: the caller cannot list resource "nodes" in API group "" at the cluster scope',
+    { group: '', kind: 'nodes' },
+  ],
+])('a refusal of %o is in the words of kube-apiserver', (asked, username, message, details) => {
+  expect(forbidden(asked, username)).toMatchObject({ reason: 'Forbidden', message, details });
+  expect(forbidden(asked, username).details).toEqual(details);
+});

@@ -96,6 +96,13 @@ test.each(['', 'soon', '-1h', '1x', '1h 2m', 'h'])('"%s" is no duration', (text)
   expect(() => parseDuration(text, 'duration')).toThrow(/^duration: /);
 });
 
+test('what replicas of another version have signed holds', () => {
+  const ticket = 'eyJ2bSI6ImEifQ.c8POpuy4MSX9TUq0AonUmdU4QLD3EywF7nMAh6kH47Y';
+  const signer = createTicketSigner(new Uint8Array(32).fill(7));
+  expect(signer.verify(ticket)).toEqual({ vm: 'a' });
+  expect(signer.verify(`${ticket}.`)).toBeUndefined();
+});
+
 test('a ticket holds for its claims and its key only', () => {
   const signer = createTicketSigner(new Uint8Array(32));
   const ticket = signer.sign({ vm: 'a' });

@@ -39,6 +39,22 @@ describe('a sealed text', () => {
   });
 });
 
+test('what replicas of another version have sealed is opened', () => {
+  const sealer = createSealer(new Uint8Array(32).fill(7));
+  const sealed = 'cQ0OHWljTjbN2GuNeiy0qSPWEB6YGmrDTWvSyciByvwC8uU82VtJ';
+  expect(sealer.open('session', sealed)).toEqual({ exp: 5 });
+  expect(sealer.keyId).toBe('f8e81bd4');
+});
+
+test('what would be larger than 64 KiB is not opened, however small it came', () => {
+  const sealer = createSealer(key);
+  const around = JSON.stringify({ text: '' }).length;
+  const sealed = (bytes: number): string => sealer.seal('session', { text: 'a'.repeat(bytes - around) });
+  expect(sealed(65_537).length).toBeLessThan(500);
+  expect(sealer.open('session', sealed(65_536))).toBeDefined();
+  expect(sealer.open('session', sealed(65_537))).toBeUndefined();
+});
+
 test('the id of a key is the same on every replica, and of another key another', () => {
   const { keyId } = createSealer(key);
   expect(keyId).toMatch(/^[0-9a-f]{8}$/);

@@ -22,6 +22,7 @@ describe('the claims of a token', () => {
       tokenOf({ exp: 'soon', 'kubernetes.io': { serviceaccount: { uid: 7 } } }),
       {},
     ],
+    ['of a token that never ends', `e30.${Buffer.from('{"exp":1e999}').toString('base64url')}.c2ln`, {}],
     ['that are no object', tokenOf(null), {}],
     ['that are not JSON', `e30.${Buffer.from('{').toString('base64url')}.c2ln`, {}],
     ['of two parts', 'e30.e30', {}],

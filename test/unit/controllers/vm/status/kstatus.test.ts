@@ -3,6 +3,7 @@ import type { Vm } from '../../../../../src/api/vm.ts';
 import { waitsForPerson } from '../../../../../src/api/reasons.ts';
 import { reasonTable, type ReasonRow } from '../../../../../src/api/reasontable.ts';
 import { pendingDraft } from '../../../../../src/controllers/vm/status/pending.ts';
+import { withKstatus } from '../../../../../src/controllers/vm/status/kstatus.ts';
 import { statusOf } from '../../../../../src/controllers/vm/status/draftedstatus.ts';
 import {
   condition,
@@ -73,5 +74,20 @@ describe('kstatus of a VM', () => {
   test.each(['ConfigNotFound', 'ImageNotFound'])('%s may be applied after its VM', (reason) => {
     const row = rows.find((one) => one.reason === reason && one.type === 'Scheduled');
     expect(kstatus(told(row as ReasonRow, 1_000))).toBe('InProgress');
+  });
+});
+
+test('what is fulfilled waits for nobody, whatever its reason', () => {
+  const [reason = ''] = waitsForPerson.keys();
+  const draft = (status: 'True' | 'False'): StatusDraft => ({
+    fields: {},
+    conditions: { ready: condition(status, reason, 'why') },
+    reconciling: true,
+  });
+  expect(withKstatus(draft('True'), 1e9)).toEqual(draft('True'));
+  expect(withKstatus(draft('False'), 1e9)).toEqual({
+    ...draft('False'),
+    conditions: { ready: condition('False', reason, 'why'), stalled: condition('True', reason, 'why') },
+    reconciling: false,
   });
 });

@@ -1,0 +1,106 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { verifyLogin } from '../../../../src/controllers/credential/login.ts';
+
+const [username, password] = ['alice', 's3cret'];
+let address: string;
+let asked: (string | undefined)[];
+/** What the registry says to a login that it does not take. */
+let refusal: number;
+
+beforeEach(async () => {
+  asked = [];
+  refusal = 401;
+  const right = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
+  const server = createServer((request, response) => {
+    const { authorization } = request.headers;
+    asked.push(authorization);
+    if (authorization === right) response.end('{}');
+    else {
+      const status = authorization === undefined ? 401 : refusal;
+      response.writeHead(status, { 'www-authenticate': 'Basic realm="x"' }).end(`you sent ${authorization}`);
+    }
+  });
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+});
+
+const login = (more: Partial<Parameters<typeof verifyLogin>[0]> = {}) =>
+  verifyLogin({ server: `http://${address}`, allowInsecure: true, username, password, ...more });
+
+describe('a login', () => {
+  test('that the registry takes is accepted', async () => {
+    expect(await login()).toEqual({
+      outcome: 'Accepted',
+      message: `registry ${address} accepted the credential`,
+    });
+    expect(asked).toHaveLength(2);
+  });
+
+  test.each([401, 403])(
+    'that the registry answers with %i is refused, and nothing of it is told',
+    async (status) => {
+      refusal = status;
+      const { outcome, message } = await login({ password: 'wrong-one' });
+      expect(outcome).toBe('Refused');
+      expect(message).toContain(address);
+      expect(message).not.toMatch(/wrong-one|d3Jvbmctb25l/);
+    },
+  );
+
+  test('that nobody answers is none', async () => {
+    const { outcome } = await login({ server: 'http://127.0.0.1:9' });
+    expect(outcome).toBe('Unreachable');
+  });
+
+  test('that was given up is none', async () => {
+    const { outcome } = await login({ signal: AbortSignal.abort() });
+    expect(outcome).toBe('Unreachable');
+    expect(asked).toEqual([]);
+  });
+
+  test('is told of before anybody is contacted, once for each host', async () => {
+    const told: string[] = [];
+    await login({ contacting: (what) => told.push(what) });
+    expect(told).toEqual([`logging in to http://${address}: contacting 127.0.0.1`]);
+  });
+
+  test('is told of with the addresses that a name has', async () => {
+    const told: string[] = [];
+    const server = `http://localhost:${address.split(':')[1]}`;
+    await login({ server, contacting: (what) => told.push(what) });
+    expect(told[0]).toMatch(
+      /^logging in to http:\/\/localhost:\d+: contacting localhost \(.*127\.0\.0\.1.*\)$/,
+    );
+  });
+
+  test('to an address that is no address of a registry is an error', async () => {
+    await expect(login({ server: 'https://' })).rejects.toMatchObject({ reason: 'Invalid' });
+  });
+});
+
+describe('a login that goes to public registries only', () => {
+  test.each([
+    ['over plain HTTP', (at: string) => `http://${at}`, 'it is plain HTTP'],
+    ['to an address that is not public', (at: string) => `https://${at}`, '127.0.0.1 is no public address'],
+    [
+      'to a name whose address is not public',
+      (at: string) => `https://localhost:${at.split(':')[1]}`,
+      /^localhost has .+, which is no public address/,
+    ],
+  ])('is skipped %s, and nothing is sent', async (_what, serverAt, why) => {
+    const { outcome, message } = await login({ server: serverAt(address), onlyPublic: true });
+    expect(outcome).toBe('Skipped');
+    const told = /^not verified: (.*); --verify logs in all the same$/.exec(message)?.[1];
+    if (typeof why === 'string') expect(told).toBe(why);
+    else expect(told).toMatch(why);
+    expect(asked).toEqual([]);
+  });
+});

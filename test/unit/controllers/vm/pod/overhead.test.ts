@@ -1,0 +1,63 @@
+import { describe, expect, test } from 'vitest';
+import { mostExports } from '../../../../../src/api/runner.ts';
+import {
+  emulationBytes,
+  ephemeralStorageBytes,
+  guestResources,
+  podCpuMilli,
+  podMemoryBytes,
+  runVolumeBytes,
+  stateVolumeBytes,
+} from '../../../../../src/controllers/vm/pod/overhead.ts';
+
+const Mi = 2 ** 20;
+const Gi = 2 ** 30;
+
+test('sockets and seed have 16 MiB, the emulator 128, and a pod says 256 of what its guest writes', () => {
+  expect([runVolumeBytes, emulationBytes, ephemeralStorageBytes]).toEqual([16 * Mi, 128 * Mi, 256 * Mi]);
+});
+
+// 160 of QEMU, 90 of the runner, 16 for its volume, and 8 bytes for each page of 4096.
+test.each([
+  [0, 266 * Mi],
+  [Gi, (1024 + 266 + 2) * Mi],
+  [256 * Gi, (256 * 1024 + 266 + 512) * Mi],
+  // In whole MiB, never less than is needed.
+  [Gi + 1, (1024 + 266 + 2 + 1) * Mi],
+  [256 * Mi, (256 + 266 + 1) * Mi],
+])('a guest of %i bytes takes a pod of %i', (guest, pod) => {
+  expect(podMemoryBytes(guest)).toBe(pod);
+});
+
+test.each([
+  [1, 1, 1000],
+  [4, 2, 2000],
+  [1, 3, 334],
+  [1, 10_000, 1],
+  [0, 1, 1],
+])('%i CPUs with an overcommit of %i are %i thousandths', (cpu, overcommit, milli) => {
+  expect(podCpuMilli(cpu, overcommit)).toBe(milli);
+});
+
+describe('what the runner requests', () => {
+  const settings = { cpuOvercommit: 2 };
+
+  test.each([
+    ['kvm', '1292Mi'],
+    ['tcg', '1420Mi'],
+    // It may emulate.
+    ['auto', '1420Mi'],
+  ] as const)('under %s is %s beside the CPUs', (accelerator, memory) => {
+    expect(guestResources({ cpu: 3, memory: '1Gi' }, accelerator, settings)).toEqual({
+      cpu: '1500m',
+      memory,
+    });
+  });
+});
+
+test('the volume of a disk has room for all copies with their tables, a memory twice, and small files', () => {
+  const disks = (1 + mostExports) * 101;
+  expect(stateVolumeBytes(100 * Mi, 0)).toBe((disks + 128) * Mi);
+  expect(stateVolumeBytes(100 * Mi, 10 * Mi)).toBe((disks + 20 + 128) * Mi);
+  expect(stateVolumeBytes(100 * Mi, 10 * Mi + 1)).toBe((disks + 20 + 128 + 1) * Mi);
+});

@@ -1,0 +1,136 @@
+import { beforeEach, describe, expect, test, vi } from 'vitest';
+import { Svc3Error, type ErrorReason } from '../../../../src/errors.ts';
+import { createResumableUploads } from '../../../../src/http/uploads/resumableuploads.ts';
+import type { ResumableUploads } from '../../../../src/http/server/services.ts';
+import type { UploadTargets } from '../../../../src/usecases/uploadtarget.ts';
+import { memoryRegistry, type MemoryRegistry } from '../../registry/memoryregistry.ts';
+
+const target = { kind: 'Image', namespace: 'team', name: 'debian' } as const;
+const repository = 'svc3/team/debian';
+const look = vi.fn<UploadTargets['look']>();
+const handOver = vi.fn<UploadTargets['handOver']>();
+const takenBy = vi.fn<UploadTargets['takenBy']>();
+let registry: MemoryRegistry;
+let uploads: ResumableUploads;
+
+beforeEach(() => {
+  for (const mock of [look, handOver, takenBy]) mock.mockReset();
+  look.mockResolvedValue(undefined);
+  handOver.mockResolvedValue({ metadata: { name: 'debian' } } as never);
+  takenBy.mockResolvedValue(undefined);
+  registry = memoryRegistry();
+  uploads = at('https://store.example.com');
+});
+
+function at(url: string): ResumableUploads {
+  const registries = { open: async () => registry } as never;
+  return createResumableUploads({ look, handOver, takenBy }, registries, { url, prefix: 'svc3' });
+}
+
+const begin = (more: Partial<Parameters<ResumableUploads['begin']>[1]> = {}) =>
+  uploads.begin(target, { size: undefined, description: undefined, ...more });
+
+function append(
+  id: string,
+  offset: number,
+  text: string,
+  more: { isLast?: boolean; isWhole?: boolean } = {},
+) {
+  const { isLast = false, isWhole = true } = more;
+  const content = (async function* () {
+    if (text !== '') yield Buffer.from(text);
+  })();
+  const bytes = { offset, content, isLast, length: text.length, isWhole: () => isWhole };
+  return uploads.append(target, id, bytes);
+}
+
+const isThere = (id: string) => registry.manifests.has(`${repository}:upload-${id}`);
+const conflict = (message: string) => ({ reason: 'Conflict', message: expect.stringContaining(message) });
+
+describe('an upload', () => {
+  test('is as far as its bytes have come, whoever asks', async () => {
+    const { id } = await begin({ size: 6 });
+    expect(await append(id, 0, 'abc')).toEqual({ id, offset: 3, isComplete: false, size: 6 });
+    uploads = at('https://store.example.com');
+    expect(await uploads.state(target, id)).toEqual({ id, offset: 3, isComplete: false, size: 6 });
+  });
+
+  test('that is whole becomes an image, with what was said of it when it began', async () => {
+    look.mockResolvedValue('uid-1');
+    const { id } = await begin({ size: 6, description: 'Ours', architecture: 'arm64' });
+    await append(id, 0, 'abc');
+    expect(await append(id, 3, 'def', { isLast: true })).toMatchObject({ offset: 6, taken: {} });
+    const said = { id, uid: 'uid-1', description: 'Ours', architecture: 'arm64' };
+    expect(handOver.mock.calls[0]).toEqual([target, expect.objectContaining(said)]);
+  });
+
+  test('that an image has taken over is complete, and takes no more bytes', async () => {
+    const { id } = await begin();
+    await append(id, 0, 'abc', { isLast: true });
+    registry.manifests.clear();
+    takenBy.mockResolvedValue({} as never);
+    expect(await uploads.state(target, id)).toEqual({ id, offset: 0, isComplete: true });
+    await expect(append(id, 3, 'd')).rejects.toMatchObject(conflict('is complete'));
+    await expect(uploads.cancel(target, id)).rejects.toMatchObject(conflict('is complete'));
+  });
+
+  test('that nobody knows is not found', async () => {
+    await expect(uploads.state(target, 'other')).rejects.toMatchObject({ reason: 'NotFound' });
+  });
+
+  test('that is cancelled is gone', async () => {
+    const { id } = await begin();
+    expect(isThere(id)).toBe(true);
+    await uploads.cancel(target, id);
+    expect(isThere(id)).toBe(false);
+  });
+
+  test('cannot be begun where there is no store', async () => {
+    uploads = at('');
+    await expect(begin()).rejects.toMatchObject(conflict('no image store'));
+  });
+});
+
+describe('bytes are refused', () => {
+  test('from elsewhere than where the upload is', async () => {
+    const { id } = await begin();
+    await expect(append(id, 4, 'abc')).rejects.toMatchObject(conflict('is at 0, not 4'));
+  });
+
+  test('beyond what was announced, before one of them is stored', async () => {
+    const { id } = await begin({ size: 2 });
+    await expect(append(id, 0, 'abc')).rejects.toMatchObject({ reason: 'BadRequest' });
+    expect(await uploads.state(target, id)).toMatchObject({ offset: 0 });
+  });
+
+  test('where they end before they are all, and those that came are kept', async () => {
+    const { id } = await begin();
+    await expect(append(id, 0, 'abc', { isWhole: false })).rejects.toMatchObject({ reason: 'BadRequest' });
+    expect(await uploads.state(target, id)).toMatchObject({ offset: 3 });
+  });
+
+  test.each<[string, number | undefined, string]>([
+    ['as the last ones where more were announced', 6, 'abc'],
+    ['as the last ones where none has come', undefined, ''],
+  ])('%s', async (_, size, text) => {
+    const { id } = await begin({ size });
+    await expect(append(id, 0, text, { isLast: true })).rejects.toMatchObject({ reason: 'BadRequest' });
+    expect(handOver).not.toHaveBeenCalled();
+  });
+});
+
+describe('an upload that is whole and that no image takes', () => {
+  test.each<[ErrorReason, boolean]>([
+    ['AlreadyExists', false],
+    ['NotFound', false],
+    ['Invalid', false],
+    // Its client can say again that it is whole.
+    ['ServiceUnavailable', true],
+    ['Conflict', true],
+  ])('for %s', async (reason, stays) => {
+    handOver.mockRejectedValue(new Svc3Error(reason, 'no'));
+    const { id } = await begin();
+    await expect(append(id, 0, 'abc', { isLast: true })).rejects.toMatchObject({ reason });
+    expect(isThere(id)).toBe(stays);
+  });
+});
