@@ -82,8 +82,7 @@ export default defineConfig({
           ...integration,
           name: 'long',
           include: long,
-          // They wait for guests, browsers and time-outs most of the time.
-          maxWorkers: 3,
+          maxWorkers: 2,
         },
       },
       {
