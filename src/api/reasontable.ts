@@ -53,7 +53,7 @@ export const reasonTable: readonly ReasonRow[] = [
     Starting: ['The VM is being started.', waits],
     Claiming: [
       'The VM gets a guest of its pool that waits; where none does, it is being deployed from the template of the pool.',
-      waits,
+      'Nothing, for a moment. Where it stays so, the operator does not reach the pod: let a NetworkPolicy of the namespace allow port 8443.',
     ],
     GuestNotReady: [
       'The VM runs; its guest does not answer yet what spec.readiness asks.',
