@@ -202,8 +202,21 @@ export const equivalents: readonly Equivalent[] = [
   },
   {
     file: 'src/registry/identity.ts',
-    changes: ['known.clear();  →  ;'],
-    why: 'how many addresses are remembered is memory against time',
+    changes: ['known.clear();  →  ;', 'if (found !== undefined) return found;  →  {}'],
+    why: 'the same address is the same registry, remembered or not',
+  },
+  {
+    file: 'src/registry/scrub.ts',
+    changes: [
+      'forms .filter((form) => form.length > 2) .sort((a, b) => b.length - a.  →  forms .filter((form) => form.length > 2)',
+    ],
+    why: 'no form stands in the list before one that it is a part of, so that its order does as well',
+  },
+  {
+    file: 'src/http/server/body.ts',
+    inside: "contentType.split(';', 1)",
+    changes: ['1  →  2'],
+    why: 'only the first part is read',
   },
   {
     file: 'src/registry/client.ts',
@@ -216,6 +229,11 @@ export const equivalents: readonly Equivalent[] = [
     changes: ['1024  →  1', '1024  →  12288'],
     why: 'how much is given to the compressor at once is time',
   },
+  ...['src/runnerapi/download.ts', 'src/runnerapi/client.ts'].map((file) => ({
+    file,
+    changes: ["connection: 'close',  →  nothing"],
+    why: 'a request that brings a connection of its own says so by itself',
+  })),
   {
     file: 'src/controllers/vm/runner/controlkeys.ts',
     changes: ['...key,  →  nothing'],

@@ -203,8 +203,8 @@ export const known: readonly Known[] = [
   },
   {
     file: 'src/registry/scrub.ts',
-    was: '.sort((a, b) => b.length - a.length)',
-    becomes: '',
+    was: 'b.length - a.length',
+    becomes: 'a.length - b.length',
     what: 'a shorter form tears a longer one apart',
   },
 ];

@@ -52,7 +52,7 @@ function knownOf(target: Target): Change[] {
 
 /** The change as a person reads it: what stands there and what instead. */
 function describe(change: Change, source: string): string {
-  const brief = (text: string): string => text.replaceAll(/\s+/g, ' ').slice(0, 70);
+  const brief = (text: string): string => text.replaceAll(/\s+/g, ' ').trim().slice(0, 70);
   return `${brief(source.slice(change.start, change.end))}  →  ${brief(change.text) || 'nothing'}`;
 }
 

@@ -77,13 +77,10 @@ describe('mutants', () => {
     expect(mutantsOf("import { a } from './a.ts';\ntype X = 'one' | 'two';\nlet x: 3;")).toEqual([]);
   });
 
-  test.each(['src/controllers/vm/resolve/effective.ts', 'src/runnerapi/client.ts', 'src/registry/scrub.ts'])(
-    'of %s are programs all',
-    (file) => {
-      for (const mutant of mutated(readFileSync(file, 'utf8')))
-        expect(() => parseAst(mutant, { lang: 'ts' })).not.toThrow();
-    },
-  );
+  test('are programs all', () => {
+    for (const mutant of mutated(readFileSync('src/registry/scrub.ts', 'utf8')))
+      expect(() => parseAst(mutant, { lang: 'ts' })).not.toThrow();
+  });
 
   test('know their line', () => {
     expect(mutantsOf('\n\na === b;').map(({ line }) => line)).toEqual([3]);

@@ -154,3 +154,18 @@ test('a store that takes no layer of this size says so, and it is tried again la
   // Nobody has to do anything for another try.
   expect(diskWaitsForPerson).not.toContain('WorkerFailed');
 });
+
+test.each<WorkSpec['source']>([
+  { type: 'remote', reference: 'r.example.com/a:1' },
+  { type: 'upload', reference: 'r.example.com/a@sha256:b' },
+  { type: 'export', address: '127.0.0.1', port: 1, fingerprint: 'f', path: '/d' },
+])('of the source %o no memory is wanted, and nobody is asked', async (source) => {
+  const parts = {
+    scratch: '',
+    dockerConfig: '',
+    ticket: 'secret',
+    progress: createProgress(),
+    signal: new AbortController().signal,
+  };
+  expect(await storeMemory(memoryRegistry(), { source } as WorkSpec, parts)).toBeUndefined();
+});

@@ -137,6 +137,14 @@ describe('adding a credential', () => {
     });
     expect(stored()?.metadata.finalizers).toEqual(['svc3.dev/cleanup']);
     expect(password()).toBe('new');
+    expect(secret()).toMatchObject({
+      type: 'kubernetes.io/basic-auth',
+      metadata: {
+        namespace: 'svc3-credentials',
+        labels: { 'svc3.dev/managed': 'true', 'app.kubernetes.io/part-of': 'svc3' },
+      },
+      data: { username: Buffer.from('alice').toString('base64') },
+    });
   });
 
   test('writes nothing where kube-apiserver would refuse the object', async () => {

@@ -42,6 +42,40 @@ describe('the GPUs of a node', () => {
     expect(whyNotQualified(machine('nouveau'), rules)).toBe("its only GPU is the host's own screen");
   });
 
+  test('qualify whatever driver holds them, and are given once vfio-pci does', () => {
+    const own = { address: '0000:01:00.0', class: '030000', driver: 'nouveau' };
+    const machine = aMachine([aCard(own.address, 1, { ...own, groupDevices: [own] })]);
+    expect(whyNotQualified(machine, rules)).toBeUndefined();
+    expect(bundleOf(machine, rules)).toEqual({
+      kind: 'none',
+      reason: '0000:01:00.0 is held by nouveau, not by vfio-pci',
+    });
+  });
+
+  test('are given in the order of their addresses, cards first, and groups in that of their numbers', () => {
+    const audio = (of: string): GroupDevice => ({ address: of, class: '040300', driver: 'vfio-pci' });
+    const card = (slot: string, group: number): DisplayDevice => {
+      const own = { address: `0000:${slot}:00.0`, class: '030000', driver: 'vfio-pci' };
+      return aCard(own.address, group, { groupDevices: [audio(`0000:${slot}:00.1`), own] });
+    };
+    expect(bundleOf(aMachine([card('0a', 3), card('02', 21), card('06', 1)]), rules)).toEqual({
+      kind: 'bundle',
+      bundle: {
+        addresses: ['02', '06', '0a']
+          .map((slot) => `0000:${slot}:00.0`)
+          .concat(['02', '06', '0a'].map((slot) => `0000:${slot}:00.1`)),
+        groups: [1, 3, 21],
+      },
+    });
+  });
+
+  test('an ARM machine needs none, and gives none', () => {
+    const machine: Hardware = { ...aMachine([]), architecture: 'arm64' };
+    expect(whyNotQualified(machine, rules)).toBeUndefined();
+    expect(bundleOf(machine, rules)).toEqual({ kind: 'none', reason: 'it has no GPU' });
+    expect(whyNotQualified(aMachine([]), rules)).toBe('it has no GPU');
+  });
+
   test('two of one IOMMU group are given together, and their group once', () => {
     const groupDevices: GroupDevice[] = ['0000:01:00.0', '0000:02:00.0'].map((address) => ({
       address,
