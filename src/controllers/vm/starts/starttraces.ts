@@ -138,7 +138,8 @@ export class StartTraces implements VmMemory {
         unreadySinceMs: Date.parse(since ?? '') || 0,
         ready: undefined,
       };
-      this.#starts.set(uid, start);
+      // Of one that was removed, all is told: what a pass still finds out about it leads nowhere.
+      if (!this.#removed.has(uid)) this.#starts.set(uid, start);
     }
     return start;
   }

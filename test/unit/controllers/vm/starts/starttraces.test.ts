@@ -319,8 +319,9 @@ describe('what goes wrong', () => {
     }
     leader.refused(vm, '0/7 nodes are available');
     leader.expired(vm);
-    // The pass that removed it ends, and the cache still has it.
+    // The pass that removed it ends, and the cache still has it for the next one.
     leader.observe(pass(tracedVm(), undefined, waits));
+    leader.refused(vm, '0/7 nodes are available');
     leader.forget('vm-uid');
     expect(spans.map(({ name }) => name)).toEqual(['start VM', 'placement']);
     expect(named('start VM').error).toBe('StartDeadlineExceeded');
