@@ -10,7 +10,7 @@ import { placesOf } from '../../src/localcluster/shared/state.ts';
 import { conditionOf, createVm, type E2eCluster, e2eCluster, type TestVm } from '../support/e2e.ts';
 
 /** Everything on that node is emulated, and what a VM runs there twice. */
-const slowly = { timeout: 900_000, interval: 1_000 };
+const slowly = { timeout: 1_200_000, interval: 1_000 };
 // Three such waits may come one after the other.
 vi.setConfig({ testTimeout: 3 * slowly.timeout + 100_000 });
 
