@@ -1,6 +1,7 @@
 /**
  * A VM's life after its first day, on kubectl, on the command line and over HTTP: what one of them does all three show, with the same
- * values, and another goes on with it.
+ * values, and another goes on with it. Power verbs are each asked of all three; that all else can be is shown without a guest
+ * (test/integration/{http,cli,vm}).
  */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { readSettings } from '../../src/localcluster/shared/state.ts';
@@ -48,108 +49,106 @@ async function allShow<T>(look: (surface: Surface) => Promise<T>, expected: unkn
     .toEqual(names.map(() => expected));
 }
 
+const vm = 'life';
+const saved = 'life-saved';
+const config = 'life-config';
+const inTime = { timeout: 600_000 };
+
+const shows = (status: string, more: object = {}) =>
+  allShow((surface) => surface.vm(vm), expect.objectContaining({ status, ...more }));
+const image = (wanted: string) => async (surface: Surface) =>
+  (await surface.images()).find((one) => one.name === wanted);
+
+async function inGuest(command: string): Promise<string> {
+  return vi.waitFor(async () => {
+    const { ssh } = (await surfaces.kubectl.vm(vm)) ?? {};
+    const path = 'jsonpath={.status.ip}';
+    const ip = await cluster.kubectl('get', 'vms.svc3.dev', '-n', namespace, vm, '-o', path);
+    return (await cluster.ssh({ ip, port: ssh ?? 0, user: 'root' }, command)).trim();
+  }, slow);
+}
+
+test('a VM that kubectl deploys is the same wherever one looks', inTime, async () => {
+  await surfaces.kubectl.deploy(vm, { image: cluster.guest });
+  await shows('Running', { cpu: 1, memory: '0.25Gi', image: cluster.guest, config: undefined });
+  await allShow(async (surface) => (await surface.vms()).includes(vm), true);
+});
+
 describe.each(names)('by %s', (name) => {
-  const act = () => surfaces[name];
-  const vm = `life-${name.toLowerCase()}`;
-  const saved = `${vm}-saved`;
-  const shows = (status: string, more: object = {}) =>
-    allShow((surface) => surface.vm(vm), expect.objectContaining({ status, ...more }));
-  const inGuest = (command: string) =>
-    vi.waitFor(async () => {
-      const { node: _node, ssh } = (await surfaces.kubectl.vm(vm)) ?? {};
-      const path = 'jsonpath={.status.ip}';
-      const ip = await cluster.kubectl('get', 'vms.svc3.dev', '-n', namespace, vm, '-o', path);
-      return (await cluster.ssh({ ip, port: ssh ?? 0, user: 'root' }, command)).trim();
-    }, slow);
-
-  test('a VM is deployed, and is the same wherever one looks', { timeout: 400_000 }, async () => {
-    await act().deploy(vm, { image: cluster.guest });
-    await shows('Running', { cpu: 1, memory: '0.25Gi', image: cluster.guest, config: undefined });
-    await allShow(async (surface) => (await surface.vms()).includes(vm), true);
-  });
-
   test.each<[verb: Verb, status: string]>([
     ['suspend', 'Suspended'],
     ['resume', 'Running'],
     ['stop', 'Stopped'],
     ['start', 'Running'],
     ['restart', 'Running'],
-  ])('%s makes it %s', { timeout: 400_000 }, async (verb, status) => {
-    const before = verb === 'restart' ? await inGuest('cat /proc/sys/kernel/random/boot_id') : '';
-    await act().exec(vm, verb);
-    await shows(status);
-    if (verb !== 'restart') return;
+  ])('%s makes it %s', inTime, async (verb, status) => {
     const boot = () => inGuest('cat /proc/sys/kernel/random/boot_id');
-    await expect.poll(boot, slow).not.toBe(before);
+    const before = verb === 'restart' ? await boot() : '';
+    await surfaces[name].exec(vm, verb);
+    await shows(status);
+    if (verb === 'restart') await expect.poll(boot, slow).not.toBe(before);
   });
 
-  test('a guest that powers itself off is Stopped, and starts again', { timeout: 400_000 }, async () => {
-    await inGuest('echo kept > /root/kept; sync; (sleep 1; poweroff) >/dev/null 2>&1 &');
-    await shows('Stopped');
-    await act().exec(vm, 'start');
-    await shows('Running');
-    expect(await inGuest('cat /root/kept')).toBe('kept');
+  test('a node is tagged and untagged', async () => {
+    const tag = name.toLowerCase();
+    await surfaces[name].tag('node1', tag);
+    await allShow(async (surface) => (await surface.tags('node1')).includes(tag), true);
+    await surfaces[name].untag('node1', tag);
+    await allShow(async (surface) => (await surface.tags('node1')).includes(tag), false);
   });
+});
 
-  test(
-    'its disk is saved as an image, described, copied and deployed from',
-    { timeout: 600_000 },
-    async () => {
-      const image = (wanted: string) => async (surface: Surface) =>
-        (await surface.images()).find((one) => one.name === wanted);
-      await act().save(vm, saved);
-      await allShow(image(saved), expect.objectContaining({ state: 'Ready' }));
-      await act().describeImage(saved, 'from the life of a VM');
-      await allShow(image(saved), { name: saved, state: 'Ready', description: 'from the life of a VM' });
-      await act().copyImage(saved, `${saved}-copy`);
-      await allShow(image(`${saved}-copy`), expect.objectContaining({ state: 'Ready' }));
-      await act().removeImage(`${saved}-copy`);
-      await allShow(image(`${saved}-copy`), undefined);
-    },
-  );
+test('a guest that powers itself off is Stopped, and svc3 starts it again', inTime, async () => {
+  await inGuest('echo kept > /root/kept; sync; (sleep 1; poweroff) >/dev/null 2>&1 &');
+  await shows('Stopped');
+  await surfaces.svc3.exec(vm, 'start');
+  await shows('Running');
+  expect(await inGuest('cat /root/kept')).toBe('kept');
+});
 
-  test('a revert takes its changes back', { timeout: 400_000 }, async () => {
-    await act().exec(vm, 'revert');
-    await expect.poll(() => inGuest('ls /root/kept 2>/dev/null || echo none'), slow).toBe('none');
-    await shows('Running');
-  });
+test('its disk is saved over HTTP, described by kubectl and copied by svc3', inTime, async () => {
+  await surfaces.HTTP.save(vm, saved);
+  await allShow(image(saved), expect.objectContaining({ state: 'Ready' }));
+  await surfaces.kubectl.describeImage(saved, 'from the life of a VM');
+  await allShow(image(saved), { name: saved, state: 'Ready', description: 'from the life of a VM' });
+  await surfaces.svc3.copyImage(saved, `${saved}-copy`);
+  await allShow(image(`${saved}-copy`), expect.objectContaining({ state: 'Ready' }));
+  await surfaces.HTTP.removeImage(`${saved}-copy`);
+  await allShow(image(`${saved}-copy`), undefined);
+});
 
-  test('a configuration is made, and a VM deployed from it and the image', { timeout: 600_000 }, async () => {
-    const config = `${vm}-config`;
-    const settings = { image: saved, cpu: 2, memory: 0.5 };
-    await act().createConfig(config, settings);
+test('a revert over HTTP takes its changes back', inTime, async () => {
+  await surfaces.HTTP.exec(vm, 'revert');
+  await expect.poll(() => inGuest('ls /root/kept 2>/dev/null || echo none'), slow).toBe('none');
+  await shows('Running');
+});
+
+test(
+  'svc3 makes a configuration, and HTTP deploys from it and the image; kubectl commits',
+  inTime,
+  async () => {
+    await surfaces.svc3.createConfig(config, { image: saved, cpu: 2, memory: 0.5 });
     const shown = async (surface: Surface) => (await surface.configs()).find((one) => one.name === config);
     await allShow(shown, { name: config, cpu: 2, memory: 0.5 });
-    await act().remove(vm);
+    await surfaces.kubectl.remove(vm);
     await allShow((surface) => surface.vm(vm), undefined);
-    await act().deploy(vm, { config });
+    await surfaces.HTTP.deploy(vm, { config });
     await shows('Running', { cpu: 2, memory: '0.50Gi', image: saved, config });
     expect(await inGuest('cat /root/kept; echo more > /root/more; sync')).toBe('kept');
     const path = 'jsonpath={.status.digest}';
     const digest = () => cluster.kubectl('get', 'images.svc3.dev', '-n', namespace, saved, '-o', path);
     const before = await digest();
-    await act().commit(vm, saved);
+    await surfaces.kubectl.commit(vm, saved);
     await expect.poll(digest, slow).not.toBe(before);
-    await allShow(
-      async (surface) => (await surface.images()).find((one) => one.name === saved)?.state,
-      'Ready',
-    );
-    await act().removeConfig(config);
+    await allShow(async (surface) => (await image(saved)(surface))?.state, 'Ready');
+    await surfaces.HTTP.removeConfig(config);
     await allShow(shown, undefined);
-  });
+  },
+);
 
-  test('a node is tagged and untagged', async () => {
-    const tag = name.toLowerCase();
-    await act().tag('node1', tag);
-    await allShow(async (surface) => (await surface.tags('node1')).includes(tag), true);
-    await act().untag('node1', tag);
-    await allShow(async (surface) => (await surface.tags('node1')).includes(tag), false);
-  });
-
-  test('it is deleted, and its image after it', { timeout: 400_000 }, async () => {
-    await act().remove(vm);
-    await allShow((surface) => surface.vm(vm), undefined);
-    await act().removeImage(saved);
-    await allShow(async (surface) => (await surface.images()).some((one) => one.name === saved), false);
-  });
+test('svc3 deletes it, and kubectl its image after it', inTime, async () => {
+  await surfaces.svc3.remove(vm);
+  await allShow((surface) => surface.vm(vm), undefined);
+  await surfaces.kubectl.removeImage(saved);
+  await allShow(image(saved), undefined);
 });
