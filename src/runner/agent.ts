@@ -9,6 +9,8 @@ export interface GuestAgent {
   /** Sends without waiting for an answer: a guest that shuts down gives none. */
   send(command: string, args?: object): Promise<void>;
   isAnswering(timeoutMs?: number): Promise<boolean>;
+  /** Commands that belong together: `work` begins when that of whoever asked so before has ended. Single commands are not held back. */
+  alone<T>(work: () => Promise<T>): Promise<T>;
 }
 
 interface AgentReply {
@@ -45,6 +47,7 @@ export function createGuestAgent(path: string): GuestAgent {
 
   return {
     execute,
+    alone: createQueue(),
     send: (command, args) =>
       inTurn(() =>
         withSession(path, defaultTimeoutMs, async (session) => {

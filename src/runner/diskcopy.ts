@@ -133,21 +133,8 @@ export async function atRest(machine: Machine, begin: () => Promise<unknown>): P
     await begin();
     return { consistency: 'Paused', message: 'the VM was suspended' };
   }
-  if (await freeze(agent)) {
-    let isThawed = false;
-    try {
-      await begin();
-    } finally {
-      isThawed = await thaw(agent);
-    }
-    const message = "the guest's file systems were frozen at the moment of the copy";
-    return {
-      consistency: 'Frozen',
-      message: isThawed
-        ? message
-        : `${message}; the guest agent has not said since that they are not: restart the VM if it hangs`,
-    };
-  }
+  const frozen = await agent.alone(() => whileFrozen(agent, begin));
+  if (frozen !== undefined) return frozen;
   try {
     await qmp.execute('stop');
     await begin();
@@ -159,6 +146,27 @@ export async function atRest(machine: Machine, begin: () => Promise<unknown>): P
     consistency: 'Paused',
     message:
       'no guest agent froze the file systems: the VM was paused for the copy, which is as after a power cut',
+  };
+}
+
+/** Undefined where the agent freezes nothing: the copy has not begun. */
+async function whileFrozen(
+  agent: GuestAgent,
+  begin: () => Promise<unknown>,
+): Promise<CopyOutcome | undefined> {
+  if (!(await freeze(agent))) return undefined;
+  let isThawed = false;
+  try {
+    await begin();
+  } finally {
+    isThawed = await thaw(agent);
+  }
+  const message = "the guest's file systems were frozen at the moment of the copy";
+  return {
+    consistency: 'Frozen',
+    message: isThawed
+      ? message
+      : `${message}; the guest agent has not said since that they are not: restart the VM if it hangs`,
   };
 }
 

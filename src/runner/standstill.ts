@@ -11,14 +11,14 @@ const thawTries = 5;
 
 /**
  * What a guest that stood still needs once it goes on, as after a suspension: file systems that are not frozen any more, then the time. An agent refuses
- * the time while they are. One that does not answer is told nothing.
- *
- * To be called before anybody else can ask for a copy: what is frozen is then what a copy before has left so.
+ * the time while they are. One that does not answer is told nothing. No copy freezes the guest meanwhile: what is frozen, a copy before has left so.
  */
-export async function catchUp(agent: Pick<GuestAgent, 'execute' | 'isAnswering'>): Promise<void> {
-  if (!(await agent.isAnswering(answersWithinMs))) return;
-  await thawWhereFrozen(agent);
-  await setClock(agent).catch(() => undefined);
+export function catchUp(agent: Pick<GuestAgent, 'execute' | 'isAnswering' | 'alone'>): Promise<void> {
+  return agent.alone(async () => {
+    if (!(await agent.isAnswering(answersWithinMs))) return;
+    await thawWhereFrozen(agent);
+    await setClock(agent).catch(() => undefined);
+  });
 }
 
 /** Ends what a copy has left whose agent did not say in time that it has thawed the guest: it was paused, or on a disk without room. */

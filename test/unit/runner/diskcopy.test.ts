@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { atRest } from '../../../src/runner/diskcopy.ts';
 import type { Machine } from '../../../src/runner/machine.ts';
+import { createQueue } from '../../../src/runner/powerstate.ts';
 
 /** A QEMU; what it and the guest's agent are told is noted, and answered as `answers` has it. */
 function aMachine(
@@ -12,7 +13,10 @@ function aMachine(
     told.push(command);
     return answers[command]?.();
   };
-  const machine = { qmp: { execute }, agent: { isAnswering: async () => hasAgent, execute } };
+  const machine = {
+    qmp: { execute },
+    agent: { isAnswering: async () => hasAgent, execute, alone: createQueue() },
+  };
   return { machine: machine as unknown as Machine, told };
 }
 

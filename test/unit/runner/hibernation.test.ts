@@ -5,6 +5,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { Hibernation } from '../../../src/runner/hibernation.ts';
 import { type SavedState, StateFile } from '../../../src/runner/statefile.ts';
 import type { Running } from '../../../src/runner/watch.ts';
+import { createQueue } from '../../../src/runner/powerstate.ts';
 
 interface QemuGiven {
   readonly memoryMiB?: number;
@@ -17,7 +18,7 @@ interface QemuGiven {
 function aQemu({ memoryMiB = 1, backend = 'memory-backend-ram', state = 'running' }: QemuGiven = {}) {
   const said: string[] = [];
   const told = vi.fn(async (_command: string) => undefined);
-  const agent = { isAnswering: async () => true, execute: told };
+  const agent = { isAnswering: async () => true, execute: told, alone: createQueue() };
   const execute = async (command: string, args?: { uri?: string }) => {
     said.push(command);
     if (command === 'migrate') await writeFile(args?.uri?.replace('file:', '') ?? '', 'memory');

@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
+import { atRest } from '../../../src/runner/diskcopy.ts';
 import { catchUp, setClock } from '../../../src/runner/standstill.ts';
+import { createQueue } from '../../../src/runner/powerstate.ts';
 
 interface Faults {
   /** What a copy has left. */
@@ -27,9 +29,17 @@ function aGuest({ isFrozen = false, failedThaws = 0, refused = [], hasAgent = tr
       if (failures >= 0) throw new Error('the guest agent does not answer');
       frozen = false;
     }
+    if (command === 'guest-fsfreeze-freeze') {
+      frozen = true;
+      return 1 as T;
+    }
     return { pid: 1 } as T;
   };
-  return { asked, agent: { execute, isAnswering: async () => hasAgent }, isFrozen: () => frozen };
+  return {
+    asked,
+    agent: { execute, isAnswering: async () => hasAgent, alone: createQueue() },
+    isFrozen: () => frozen,
+  };
 }
 
 test('a guest that goes on is told the time, and is not thawed where it is not frozen', async () => {
@@ -65,4 +75,17 @@ test('the clock of a guest is set by a program where its agent cannot', async ()
   const unable = aGuest({ refused: ['guest-set-time'] });
   await setClock(unable.agent);
   expect(unable.asked[1]).toBe('guest-exec date');
+});
+
+test('a copy that is asked for at once freezes the guest after it has the time', async () => {
+  const { agent, asked } = aGuest();
+  const qmp = { execute: async () => ({ status: 'running', running: true }) };
+  await Promise.all([catchUp(agent), atRest({ qmp, agent } as never, async () => asked.push('begin'))]);
+  expect(asked).toEqual([
+    'guest-fsfreeze-status',
+    'guest-set-time',
+    'guest-fsfreeze-freeze',
+    'begin',
+    'guest-fsfreeze-thaw',
+  ]);
 });

@@ -1,6 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import { createStatusBoard } from '../../../src/runner/status.ts';
 import { PowerVerbs, type VerbParts } from '../../../src/runner/verbs.ts';
+import { createQueue } from '../../../src/runner/powerstate.ts';
 
 interface Given {
   readonly powerState: 'Running' | 'Suspended' | 'Stopped';
@@ -21,6 +22,7 @@ function aVm({ powerState, runs = false, isAsleep = false, isEnding = false, ref
     qmp: { execute: async (command: string) => void done.push(command) },
     agent: {
       isAnswering: async () => true,
+      alone: createQueue(),
       execute: async (command: string) => {
         done.push(command);
         return command === 'guest-fsfreeze-status' ? 'frozen' : {};

@@ -4,6 +4,7 @@ import type { QmpEvent } from '../../../src/runner/qmp.ts';
 import { createStatusBoard } from '../../../src/runner/status.ts';
 import { watchMachine } from '../../../src/runner/watch.ts';
 import { withGlobalDelays } from '../delays.ts';
+import { createQueue } from '../../../src/runner/powerstate.ts';
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
@@ -29,7 +30,7 @@ function watched() {
   });
   const exited = new Promise(() => undefined);
   const told = vi.fn(async (..._asked: unknown[]) => undefined);
-  const agent = { isAnswering: async () => true, execute: told };
+  const agent = { isAnswering: async () => true, execute: told, alone: createQueue() };
   const machine = { qmp: { execute, onEvent }, exited, agent };
   const status = createStatusBoard({
     powerState: 'Running',
