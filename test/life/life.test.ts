@@ -6,13 +6,27 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { readSettings } from '../../src/localcluster/shared/state.ts';
 import { type E2eCluster, e2eCluster, eventually } from '../support/e2e.ts';
-import { cliSurface, httpSurface, kubectlSurface, namespace, type Surface, type Verb } from './surfaces.ts';
+import {
+  type CliSurface,
+  cliSurface,
+  type HttpSurface,
+  httpSurface,
+  type KubectlSurface,
+  kubectlSurface,
+  namespace,
+  type Surface,
+  type Verb,
+} from './surfaces.ts';
 
 const names = ['kubectl', 'svc3', 'HTTP'] as const;
 const slow = { timeout: 120_000, interval: 1_000 };
 
 let cluster: E2eCluster;
-let surfaces: Record<(typeof names)[number], Surface>;
+let surfaces: {
+  readonly kubectl: KubectlSurface;
+  readonly svc3: CliSurface;
+  readonly HTTP: HttpSurface;
+};
 let close: () => Promise<void>;
 
 beforeAll(async () => {

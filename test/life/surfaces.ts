@@ -36,27 +36,38 @@ export interface Wanted {
 
 export type Verb = 'start' | 'stop' | 'restart' | 'suspend' | 'resume' | 'revert';
 
+/** What all surfaces do. */
 export interface Surface {
   readonly name: string;
-  deploy(vm: string, wanted: Wanted): Promise<void>;
   exec(vm: string, verb: Verb): Promise<void>;
-  remove(vm: string): Promise<void>;
   vms(): Promise<string[]>;
   /** Undefined where there is none. */
   vm(name: string): Promise<Seen | undefined>;
-  save(vm: string, image: string): Promise<void>;
-  commit(vm: string, image: string): Promise<void>;
   images(): Promise<SeenImage[]>;
-  describeImage(image: string, text: string): Promise<void>;
-  copyImage(image: string, to: string): Promise<void>;
-  removeImage(image: string): Promise<void>;
-  createConfig(name: string, settings: { image: string; cpu: number; memory: number }): Promise<void>;
   configs(): Promise<SeenConfig[]>;
-  removeConfig(name: string): Promise<void>;
   tag(node: string, tag: string): Promise<void>;
   untag(node: string, tag: string): Promise<void>;
   tags(node: string): Promise<string[]>;
 }
+
+/** What some of them do, and the others see and go on with. */
+interface Deeds {
+  deploy(vm: string, wanted: Wanted): Promise<void>;
+  remove(vm: string): Promise<void>;
+  save(vm: string, image: string): Promise<void>;
+  commit(vm: string, image: string): Promise<void>;
+  describeImage(image: string, text: string): Promise<void>;
+  copyImage(image: string, to: string): Promise<void>;
+  removeImage(image: string): Promise<void>;
+  createConfig(name: string, settings: { image: string; cpu: number; memory: number }): Promise<void>;
+  removeConfig(name: string): Promise<void>;
+}
+
+export type KubectlSurface = Surface &
+  Pick<Deeds, 'deploy' | 'remove' | 'commit' | 'describeImage' | 'removeImage'>;
+export type CliSurface = Surface & Pick<Deeds, 'remove' | 'copyImage' | 'createConfig'>;
+export type HttpSurface = Surface &
+  Pick<Deeds, 'deploy' | 'save' | 'removeImage' | 'removeConfig'> & { close(): Promise<void> };
 
 /** Members of replies that are looked into as a script would. */
 // oxlint-disable-next-line typescript/no-explicit-any -- replies are looked into as a script would
@@ -72,7 +83,7 @@ const configOf = ({ name, cpu, memory }: Item): SeenConfig => ({ name, cpu, memo
 const byName = <T extends { readonly name: string }>(items: readonly T[]): T[] =>
   items.toSorted((a, b) => (a.name < b.name ? -1 : 1));
 
-export function kubectlSurface({ kubectl }: E2eCluster): Surface {
+export function kubectlSurface({ kubectl }: E2eCluster): KubectlSurface {
   const inNamespace = ['-n', namespace] as const;
   const items = async (resource: string): Promise<Item[]> =>
     (JSON.parse(await kubectl('get', resource, ...inNamespace, '-o', 'json')) as { items: Item[] }).items;
@@ -119,7 +130,6 @@ export function kubectlSurface({ kubectl }: E2eCluster): Surface {
         config: vm.spec.config,
       };
     },
-    save: (vm, image) => make('Image', image, { source: { vm: { name: vm } } }),
     commit: async (vm, image) =>
       void (await patch('image', image, { commit: { vm, request: randomUUID() } })),
     images: async () =>
@@ -131,10 +141,7 @@ export function kubectlSurface({ kubectl }: E2eCluster): Surface {
         })),
       ),
     describeImage: async (image, description) => void (await patch('image', image, { description })),
-    copyImage: (image, to) => make('Image', to, { source: { image: { name: image } } }),
     removeImage: async (image) => void (await remove('image', image)),
-    createConfig: (name, { image, cpu, memory }) =>
-      make('VMConfig', name, { image, cpu, memory: `${memory * 1024}Mi` }),
     configs: async () =>
       byName(
         (await items('vmconfigs.svc3.dev')).map(({ metadata, spec }) => ({
@@ -143,7 +150,6 @@ export function kubectlSurface({ kubectl }: E2eCluster): Surface {
           memory: spec.memory === undefined ? undefined : parseQuantity(spec.memory, 'memory') / 2 ** 30,
         })),
       ),
-    removeConfig: async (name) => void (await remove('vmconfig', name)),
     tag: async (node, tag) => void (await kubectl('label', 'node', node, `tag.svc3.dev/${tag}=true`)),
     untag: async (node, tag) => void (await kubectl('label', 'node', node, `tag.svc3.dev/${tag}-`)),
     async tags(node) {
@@ -157,7 +163,7 @@ export function kubectlSurface({ kubectl }: E2eCluster): Surface {
   };
 }
 
-export function cliSurface(cluster: E2eCluster): Surface {
+export function cliSurface(cluster: E2eCluster): CliSurface {
   const run = async (...words: string[]): Promise<string> => {
     const { code, stdout, stderr } = await cluster.svc3(...words, '-n', namespace);
     if (code !== 0) throw new Error(`svc3 ${words.join(' ')}: ${stderr}`);
@@ -165,17 +171,8 @@ export function cliSurface(cluster: E2eCluster): Surface {
   };
   const items = async (noun: string): Promise<Item[]> =>
     JSON.parse(await run(noun, 'list', '-o', 'json')) as Item[];
-  const sized = ['-c', '1', '-m', '0.25'];
   return {
     name: 'svc3',
-    deploy: async (vm, { image, config }) =>
-      void (await run(
-        'vm',
-        'deploy',
-        vm,
-        ...(image === undefined ? [] : ['-i', image]),
-        ...(config === undefined ? sized : ['--config', config]),
-      )),
     exec: async (vm, verb) => void (await run('vm', verb, vm)),
     remove: async (vm) => void (await run('vm', 'delete', vm)),
     vms: async () => (await items('vm')).map(({ name }) => name as string),
@@ -183,16 +180,11 @@ export function cliSurface(cluster: E2eCluster): Surface {
       const item = (await items('vm')).find((one) => one.name === name);
       return item === undefined ? undefined : seen(item);
     },
-    save: async (vm, image) => void (await run('vm', 'save', vm, image)),
-    commit: async (vm) => void (await run('vm', 'commit', vm)),
     images: async () => byName((await items('image')).map(imageOf)),
-    describeImage: async (image, text) => void (await run('image', 'set-description', image, text)),
     copyImage: async (image, to) => void (await run('image', 'copy', image, to)),
-    removeImage: async (image) => void (await run('image', 'delete', image)),
     createConfig: async (name, { image, cpu, memory }) =>
       void (await run('vmc', 'create', name, '-i', image, '-c', `${cpu}`, '-m', `${memory}`)),
     configs: async () => byName((await items('vmc')).map(configOf)),
-    removeConfig: async (name) => void (await run('vmc', 'delete', name)),
     tag: async (node, tag) => void (await run('node', 'tag', node, tag)),
     untag: async (node, tag) => void (await run('node', 'untag', node, tag)),
     async tags(node) {
@@ -203,11 +195,7 @@ export function cliSurface(cluster: E2eCluster): Surface {
 }
 
 /** Over HTTP, with a token. */
-export function httpSurface(
-  baseUrl: string,
-  ca: string,
-  token: string,
-): Surface & { close(): Promise<void> } {
+export function httpSurface(baseUrl: string, ca: string, token: string): HttpSurface {
   const agent = new Agent({ connect: { ca } });
   async function call(method: 'GET' | 'POST' | 'DELETE', path: string, body?: object): Promise<Item> {
     const reply = await request(`${baseUrl}/api/v1/namespaces/${namespace}${path}`, {
@@ -232,20 +220,14 @@ export function httpSurface(
         ...(config === undefined ? { cpu: 1, memory: 0.25 } : { vmConfig: config }),
       })),
     exec: async (vm, command) => void (await call('POST', `/vms/${vm}/exec`, { command })),
-    remove: async (vm) => void (await call('DELETE', `/vms/${vm}`)),
     vms: async () => (await items('/vms')).map(({ name }) => name as string),
     async vm(name) {
       const item = (await items('/vms')).find((one) => one.name === name);
       return item === undefined ? undefined : seen(item);
     },
     save: async (vm, image) => void (await call('POST', `/vms/${vm}/save`, { imageName: image })),
-    commit: async (vm) => void (await call('POST', `/vms/${vm}/commit`, {})),
     images: async () => byName((await items('/images')).map(imageOf)),
-    describeImage: async (image, description) =>
-      void (await call('POST', `/images/${image}/description`, { description })),
-    copyImage: async (image, to) => void (await call('POST', `/images/${image}/copy`, { name: to })),
     removeImage: async (image) => void (await call('DELETE', `/images/${image}`)),
-    createConfig: async (name, settings) => void (await call('POST', '/vmconfigs', { name, ...settings })),
     configs: async () => byName((await items('/vmconfigs')).map(configOf)),
     removeConfig: async (name) => void (await call('DELETE', `/vmconfigs/${name}`)),
     tag: async (node, tag) => void (await call('POST', `/nodes/${node}/tag`, { tag })),
