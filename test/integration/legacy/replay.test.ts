@@ -17,11 +17,14 @@ import {
   filled,
   gone,
   image,
+  legacyWorld,
   namespace,
   noVms,
   vm,
   type Contract,
 } from './world.ts';
+
+legacyWorld();
 
 /** A sector. */
 const disk = 'disk'.padEnd(512);

@@ -14,7 +14,7 @@ import {
   unauthenticated,
 } from '../../support/chartroles.ts';
 import { uniqueNamespace } from '../../support/cluster.ts';
-import { api, before, cluster, contracts, filled, namespace } from './world.ts';
+import { api, before, cluster, contracts, filled, legacyWorld, namespace } from './world.ts';
 
 /** What a role has to give for each row. A row without one here fails the first test. */
 const needed: Readonly<Record<string, Level>> = {
@@ -55,6 +55,8 @@ const needed: Readonly<Record<string, Level>> = {
 
 const mappedRows = rows.filter((row): row is MappedRow => row.kind === 'mapped');
 let people: ChartPeople;
+
+legacyWorld();
 
 beforeAll(async () => {
   const { client, kubeconfigPath } = cluster;

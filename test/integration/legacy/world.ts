@@ -55,67 +55,70 @@ export let namespace: string;
 export let node: string;
 export let operator: ReturnType<typeof startStandInOperator>;
 
-beforeAll(async () => {
-  cluster = await testCluster();
-  namespace = await uniqueNamespace(cluster.client, 'legacy');
-  node = `node-${namespace}`;
-  fields.node = node;
-  api = await startTestApi(
-    cluster.client,
-    {
-      remotes: {
-        list: () =>
-          Promise.resolve({
-            items: [
-              { name: 'registry.example.com/team/mojave.img:1' },
-              { name: 'registry.example.com/team/install.iso:1' },
-            ],
-            incomplete: [],
-          }),
-      },
-      transfer: {
-        async upload({ kind, namespace: where, name, content }) {
-          for await (const _ of content) void _;
-          const resource = kind === 'ISO' ? isos : images;
-          return await cluster.client.create(resource, {
-            metadata: { name, namespace: where },
-            spec: { source: { upload: {} } },
-          });
+/** The world of a test file, which says so at its top: modules are loaded once per worker, and hooks of a module are those of the first file that loads it. */
+export function legacyWorld(): void {
+  beforeAll(async () => {
+    cluster = await testCluster();
+    namespace = await uniqueNamespace(cluster.client, 'legacy');
+    node = `node-${namespace}`;
+    fields.node = node;
+    api = await startTestApi(
+      cluster.client,
+      {
+        remotes: {
+          list: () =>
+            Promise.resolve({
+              items: [
+                { name: 'registry.example.com/team/mojave.img:1' },
+                { name: 'registry.example.com/team/install.iso:1' },
+              ],
+              incomplete: [],
+            }),
         },
-        download: () => Promise.resolve({ stream: Readable.from(['disk']), size: 4, fileName: 'disk.img' }),
+        transfer: {
+          async upload({ kind, namespace: where, name, content }) {
+            for await (const _ of content) void _;
+            const resource = kind === 'ISO' ? isos : images;
+            return await cluster.client.create(resource, {
+              metadata: { name, namespace: where },
+              spec: { source: { upload: {} } },
+            });
+          },
+          download: () => Promise.resolve({ stream: Readable.from(['disk']), size: 4, fileName: 'disk.img' }),
+        },
       },
-    },
-    (services) => ({
-      surfaces: (authenticator) => [createGateway(authenticator, rows, services.settings.defaultNamespace)],
-    }),
-  );
-  fields.domain = api.baseUrl;
-  operator = startStandInOperator(cluster.client, namespace, { node });
-  await cluster.client.create(nodes, {
-    metadata: { name: node, labels: { 'svc3.dev/namespace': namespace } },
+      (services) => ({
+        surfaces: (authenticator) => [createGateway(authenticator, rows, services.settings.defaultNamespace)],
+      }),
+    );
+    fields.domain = api.baseUrl;
+    operator = startStandInOperator(cluster.client, namespace, { node });
+    await cluster.client.create(nodes, {
+      metadata: { name: node, labels: { 'svc3.dev/namespace': namespace } },
+    });
+    await cluster.client.patch(
+      nodes,
+      { name: node },
+      {
+        type: 'merge',
+        body: {
+          status: {
+            allocatable: { cpu: '24', memory: '60Gi' },
+            addresses: [{ type: 'InternalIP', address: '192.0.2.9' }],
+            conditions: [{ type: 'Ready', status: 'True' }],
+          },
+        },
+      },
+      { subresource: 'status' },
+    );
   });
-  await cluster.client.patch(
-    nodes,
-    { name: node },
-    {
-      type: 'merge',
-      body: {
-        status: {
-          allocatable: { cpu: '24', memory: '60Gi' },
-          addresses: [{ type: 'InternalIP', address: '192.0.2.9' }],
-          conditions: [{ type: 'Ready', status: 'True' }],
-        },
-      },
-    },
-    { subresource: 'status' },
-  );
-});
 
-afterAll(async () => {
-  await operator?.stop();
-  await api?.close();
-  await cluster.client.delete(nodes, { name: node }).catch(() => undefined);
-});
+  afterAll(async () => {
+    await operator?.stop();
+    await api?.close();
+    await cluster.client.delete(nodes, { name: node }).catch(() => undefined);
+  });
+}
 
 export const call = (method: string, path: string, body?: unknown, extra: Record<string, string> = {}) =>
   api.call(method, path, {
