@@ -62,7 +62,9 @@ describe('the token of an account that is deleted', () => {
   test('does not come back with a new account of the same name, whose token is good', async () => {
     const old = await identity(cluster.client, 'returner', { namespace, role });
     await expect.poll(() => status('GET', 'vms', old), poll).toBe(200);
+    const uid = await uidOf('returner');
     await remove('returner');
+    await unknownToApi(uid);
     await cluster.client.create(serviceAccounts, { metadata: { name: 'returner', namespace } });
     const token = await tokenOf(cluster.client, namespace, 'returner');
     await expect.poll(() => status('GET', 'vms', token), poll).toBe(200);

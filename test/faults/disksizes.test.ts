@@ -39,7 +39,7 @@ beforeAll(async () => {
     }),
   }));
   api = await startTestApi(world.client);
-}, 120_000);
+});
 
 afterAll(async () => {
   await api?.close();

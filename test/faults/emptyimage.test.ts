@@ -30,7 +30,7 @@ beforeAll(async () => {
   api = await startTestApi(client);
   namespace = await newNamespace(client, 'empty');
   await addCredential(client, namespace, `http://${registry.address}`, 'not-its-password');
-}, 120_000);
+});
 
 afterAll(async () => {
   await api?.close();

@@ -81,7 +81,7 @@ describe('on a cluster of their own', () => {
     for (let round = 0; round < rounds; round += 1) {
       const keys = leaders.map((client) =>
         // Nothing has come from the watch yet.
-        createControlKeys(client, createInformers(client, quiet).get(secrets)),
+        createControlKeys(client, createInformers(client, quiet).get(secrets), quiet),
       );
       await Promise.all(keys.map((each) => each.ensure()));
       expect(new Set(keys.map((each) => each.publicKeys())).size, `round ${round}`).toBe(1);

@@ -46,7 +46,7 @@ test('operators that lead at once sign with one key', async () => {
   const log = createLogger({ name: 'test', level: 'error' });
   const keys = replicas.map(() => {
     const informer = createInformers(client, log).get<Secret>(secrets);
-    return createControlKeys(client, informer);
+    return createControlKeys(client, informer, log);
   });
   await Promise.all(keys.map((one) => one.ensure()));
   const [first] = keys;

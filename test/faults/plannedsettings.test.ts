@@ -26,7 +26,7 @@ beforeAll(async () => {
     spec: { image: 'registry.example.com/debian:12', cpu: 7, memory: '5Gi', vncConsole: 'Disabled' },
   });
   api = await startTestApi(world.client);
-}, 120_000);
+});
 
 afterAll(async () => {
   await api?.close();

@@ -43,7 +43,7 @@ beforeAll(async () => {
     await pushDisk(client, { ...disk, content: Readable.from([content]) });
   }
   await client.close();
-}, 120_000);
+});
 
 afterAll(async () => {
   await api?.close();

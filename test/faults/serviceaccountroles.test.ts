@@ -38,7 +38,7 @@ beforeAll(async () => {
     limited: await identity(client, 'limited', { namespace: space.name, role: 'accounts-only' }),
   };
   api = await startTestApi(client);
-}, 120_000);
+});
 
 afterAll(async () => {
   await api?.close();

@@ -82,7 +82,7 @@ test('the status of a VM is not put back by an operator that has not seen its pr
     watches.release();
     await operator.stop();
   }
-}, 120_000);
+});
 
 test('a VM whose labels change while it starts has its warnings, settings and first status', async () => {
   const space = await world.namespace('labels');
@@ -111,7 +111,7 @@ test('a VM whose labels change while it starts has its warnings, settings and fi
   } finally {
     await operator.stop();
   }
-}, 120_000);
+});
 
 test('the disk of an Image that is Ready is not made again by an operator that has not seen that it is', async () => {
   const namespace = await cluster.namespace();
@@ -147,4 +147,4 @@ test('the disk of an Image that is Ready is not made again by an operator that h
     watches.release();
     await operator.stop();
   }
-}, 120_000);
+});

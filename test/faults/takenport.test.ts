@@ -27,7 +27,7 @@ beforeAll(async () => {
     surfaces: (authenticator) => [createGateway(authenticator, rows, services.settings.defaultNamespace)],
   }));
   await space.deploy('first', { ports: [{ nodePort: 20080, guestPort: 80 }] });
-}, 120_000);
+});
 
 afterAll(async () => {
   await api?.close();

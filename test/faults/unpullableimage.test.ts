@@ -38,7 +38,7 @@ beforeAll(async () => {
   api = await startTestApi(world.client, {}, (services) => ({
     surfaces: (authenticator) => [createGateway(authenticator, rows, services.settings.defaultNamespace)],
   }));
-}, 120_000);
+});
 
 afterAll(async () => {
   await api?.close();

@@ -125,7 +125,7 @@ async function startInside(
   });
   const url = `${tls ? 'https' : 'http'}://${address}/v2/`;
   const probe = async () => (await run(inside[0], [...inside.slice(1), 'curl', '-gsk', url])).stderr === '';
-  await untilReady(child, probe, { timeoutMs: 30_000 });
+  await untilReady(child, probe, { timeoutMs: 60_000 });
   return child;
 }
 

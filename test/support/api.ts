@@ -207,7 +207,7 @@ export async function runningVm({ services }: TestApi, namespace: string, name: 
   const vm = await reportVm(client, created, runningStatus);
   const isSeen = (cached: Vm | undefined): boolean =>
     cached?.metadata.resourceVersion === vm.metadata.resourceVersion;
-  await caches.vms.changes.until({ name, namespace }, isSeen, AbortSignal.timeout(30_000));
+  await caches.vms.changes.until({ name, namespace }, isSeen, AbortSignal.timeout(60_000));
   return vm;
 }
 

@@ -1,10 +1,17 @@
 import { sign } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { clusterRoleBindings, roleBindings, serviceAccounts } from '../../src/api/resources.ts';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { PolicyRule } from '../../src/api/core.ts';
+import { clusterRoleBindings, clusterRoles, roleBindings, serviceAccounts } from '../../src/api/resources.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 
-/** A token of a new ServiceAccount with these roles: in `namespace` by a RoleBinding, or in the whole cluster. */
+const patienceMs = 60_000;
+
+/**
+ * A token of a new ServiceAccount with these ClusterRoles, in `namespace` or `in` another one by a RoleBinding, or in the whole cluster, once
+ * kube-apiserver goes by them.
+ */
 export async function identity(
   client: KubeClient,
   name: string,
@@ -27,7 +34,46 @@ export async function identity(
       subjects: [subject],
     });
   }
+  const user = `system:serviceaccount:${grants.namespace}:${name}`;
+  if (grants.role !== undefined) await untilGranted(client, user, grants.role, where);
+  if (grants.clusterRole !== undefined) await untilGranted(client, user, grants.clusterRole);
   return tokenOf(client, grants.namespace, name, grants.audiences);
+}
+
+/** Until kube-apiserver goes by a binding: it hears of it a moment after that was written. */
+async function untilGranted(
+  client: KubeClient,
+  user: string,
+  role: string,
+  namespace?: string,
+): Promise<void> {
+  const [rule] = (await client.get(clusterRoles, role)).rules ?? [];
+  if (rule === undefined) return;
+  const body = { spec: { user, ...accessOf(rule, namespace) } };
+  const path = '/apis/authorization.k8s.io/v1/subjectaccessreviews';
+  for (const until = performance.now() + patienceMs; performance.now() < until; await delay(20)) {
+    const review = await client.request<{ status?: { allowed?: boolean } }>({ method: 'POST', path, body });
+    if (review.body.status?.allowed === true) return;
+  }
+  throw new Error(`${user} does not get the rights of ClusterRole ${role}`);
+}
+
+/** Something that the rule allows, in the words of a SubjectAccessReview. */
+function accessOf(
+  {
+    verbs: [verb],
+    apiGroups: [apiGroup] = [],
+    resources = [],
+    resourceNames = [],
+    nonResourceURLs,
+  }: PolicyRule,
+  namespace: string | undefined,
+): object {
+  if (nonResourceURLs !== undefined) return { nonResourceAttributes: { verb, path: nonResourceURLs[0] } };
+  const [resource, subresource] = resources[0]?.split('/') ?? [];
+  return {
+    resourceAttributes: { verb, group: apiGroup, resource, subresource, name: resourceNames[0], namespace },
+  };
 }
 
 export async function tokenOf(

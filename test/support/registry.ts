@@ -74,7 +74,7 @@ export async function startRegistry(options: TestRegistryOptions = {}): Promise<
     await untilReady(
       child,
       async () => (await run('curl', ['-sk', '-o', '/dev/null', `${scheme}://${address}/v2/`])).stderr === '',
-      { timeoutMs: 30_000 },
+      { timeoutMs: 60_000 },
     );
     return child;
   };

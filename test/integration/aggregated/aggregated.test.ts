@@ -96,7 +96,7 @@ test('discovery, OpenAPI and kubectl show the API', async () => {
   expect(await kubectl('explain', 'nodes', '--api-version=api.svc3.dev/v1')).toMatch(
     /KIND:\s+Node[^]*availableCpu[^]*gpuPassthrough/,
   );
-}, 150_000);
+});
 
 test('kubectl get nodes.api.svc3.dev prints a table', async () => {
   await expect

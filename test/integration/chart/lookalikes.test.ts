@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Agent, request } from 'undici';
 import type { Pod } from '../../../src/api/core.ts';
 import { apiVersion, labels, metricsPort } from '../../../src/api/meta.ts';
-import { pods, vms } from '../../../src/api/resources.ts';
+import { nodes, pods, vms } from '../../../src/api/resources.ts';
 import type { Vm } from '../../../src/api/vm.ts';
 import type { RootClient } from '../../../src/kube/client.ts';
 import { createCertificate } from '../../../src/runner/certificate.ts';
@@ -42,7 +42,6 @@ const addresses = {
 } as const;
 type Name = keyof typeof addresses;
 
-const node = 'n1';
 const addressAnnotation = 'test/address';
 
 /** Authorizations that pods which are no VM's were sent. */
@@ -55,6 +54,8 @@ let client: RootClient;
 let apiServer: string;
 let mine: string;
 let theirs: string;
+/** On which all pods are. */
+let node: string;
 let prometheus: Prometheus;
 
 const aValue = 'svc3_vm_running 1\n';
@@ -88,8 +89,13 @@ beforeAll(async () => {
   ({ client, server: apiServer } = await testCluster());
   mine = await uniqueNamespace(client, 'mine');
   theirs = await uniqueNamespace(client, 'theirs');
+  node = `node-${mine}`;
   const kubelet = simulateKubelet(client);
-  closing.push(() => kubelet.stop());
+  closing.push(async () => {
+    await kubelet.stop();
+    // Other files share the cluster: kube-scheduler would give it pods of theirs.
+    await client.delete(nodes, { name: node });
+  });
   kubelet.behave(({ metadata }) => {
     const podIP = metadata.annotations?.[addressAnnotation];
     return podIP === undefined ? { kind: 'pending' } : { kind: 'run', podIP };

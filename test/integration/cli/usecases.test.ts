@@ -204,7 +204,7 @@ describe('a use case is the same whichever way the CLI takes', () => {
     expect(
       (await installed.cluster.client.get(vms, 'silent', spaces.http)).metadata.deletionTimestamp,
     ).toBeUndefined();
-  }, 120_000);
+  });
 
   it('what a commit says of the image is held to the same limit', async () => {
     expect(await both(`vm commit nothing -d ${'x'.repeat(1025)}`)).toMatchObject({ code: 2 });

@@ -33,7 +33,7 @@ describe('an election', () => {
     const { spec } = await cluster.client.get(leases, 'one', namespace);
     expect(spec).toMatchObject({
       holderIdentity: a.works() ? 'a' : 'b',
-      leaseDurationSeconds: 5,
+      leaseDurationSeconds: shortTimes.leaseMs / 1000,
       leaseTransitions: 0,
     });
     expect(spec?.renewTime).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/);
@@ -82,7 +82,7 @@ describe('clocks', () => {
     // As long as a lease lasts, so that every candidate has judged it.
     const until = performance.now() + shortTimes.leaseMs + 1_000;
     await vi.waitFor(() => expect(performance.now()).toBeGreaterThan(until), {
-      timeout: 20_000,
+      timeout: 60_000,
       interval: 200,
     });
     expect([a.works(), behind.works(), ahead.works()]).toEqual([true, false, false]);

@@ -121,7 +121,7 @@ describe('kstatus', () => {
       namespace,
       'regcred',
       wanted.metadata.name ?? '',
-      '--timeout=30s',
+      '--timeout=120s',
     );
     await cluster.client.create(secrets, basicAuth(wanted.spec.secretRef.name, 'robot', 's3cret'));
     expect(await waiting).toContain('condition met');

@@ -44,7 +44,7 @@ test('a right that is given is offered without a reload, and one that is taken i
   });
   const binding = await allow('late', namespace);
   await expect.poll(shown).toContain(`upload them to ${namespace}`);
-  await expect.poll(shown, { timeout: 30_000 }).toContain('there-before');
+  await expect.poll(shown).toContain('there-before');
   await cluster.client.delete(roleBindings, { name: binding, namespace });
   await expect.poll(shown).toContain(`not for you in namespace ${namespace}`);
   expect(watched.faults).toEqual([]);

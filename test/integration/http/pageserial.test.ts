@@ -96,8 +96,10 @@ test('a connection that breaks comes back, with what was seen before', async () 
   const guest = await connected(page);
   guest.stream.write('before\r\n');
   await page.getByText('before').waitFor();
+  // It says so for as long as it waits only.
+  const told = page.getByText('The connection was lost. Trying again …').waitFor();
   guest.stream.destroy();
-  await page.getByText('The connection was lost. Trying again …').waitFor();
+  await told;
   await expect.poll(() => guests.at(-1)).not.toBe(guest);
   await page.getByText('Connected', { exact: true }).waitFor();
   guests.at(-1)!.stream.write('after\r\n');

@@ -41,7 +41,7 @@ function wasNotAnswered(error: unknown): boolean {
 }
 
 /** How long a server that leaves serves on, in milliseconds: long enough for every client to hear of it. */
-const leaveMs = 5_000;
+const leaveMs = 10_000;
 const clients = 6;
 
 test('a rolling restart under load over HTTP/1.1 loses no read and does no write twice', async () => {

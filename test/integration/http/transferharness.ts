@@ -124,7 +124,7 @@ export async function startTransferApi(what: string): Promise<TransferApi> {
       await vi.waitFor(() => {
         const seen = api.services.caches.images.objects.get(name, namespace);
         if (seen?.status?.reference !== status.reference) throw new Error(`${name} is not seen yet`);
-      }, 20_000);
+      }, 60_000);
     },
     uploadBegins: (name) => once(looks, name),
     fails(how) {

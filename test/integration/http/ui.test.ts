@@ -153,7 +153,7 @@ describe('what the page is told', () => {
     await api.services.caches.vms.changes.until(
       { name: 'there', namespace },
       (vm) => vm !== undefined,
-      AbortSignal.timeout(20_000),
+      AbortSignal.timeout(60_000),
     );
     const viewer = cookieIn(await signIn({ token: await identity(cluster.client, 'viewer', { namespace }) }));
     expect((await read('/ui/namespaces', viewer)).json).toEqual({ items: [], all: false });

@@ -50,7 +50,7 @@ test.each<[string, VmStatus]>([
   await caches.vms.changes.until(
     { name, namespace },
     (cached) => cached?.metadata.resourceVersion === vm.metadata.resourceVersion,
-    AbortSignal.timeout(30_000),
+    AbortSignal.timeout(60_000),
   );
   const message = `VM ${name} is ${state}, figures of what it uses need it to be Running`;
   expect(await usageOf(name)).toMatchObject({ status: 409, json: { kind: 'Status', message } });

@@ -218,7 +218,7 @@ test('an outsider who watches keeps no proven caller waiting', async () => {
     query: { watch: true, resourceVersion: '0' },
   });
   await expect(
-    caller.request({ method: 'GET', path: `/api/v1/namespaces/${namespace}`, timeoutMs: 5_000 }),
+    caller.request({ method: 'GET', path: `/api/v1/namespaces/${namespace}`, timeoutMs: 30_000 }),
   ).resolves.toMatchObject({ status: 200 });
   expect(client.connections().opened).toBe(2);
   watching.cancel();

@@ -15,7 +15,7 @@ const readiness = { tcp: { port: 22 }, timeoutSeconds: 180 };
 async function answerOf(port: number): Promise<string> {
   const socket = connect(port, '127.0.0.1');
   try {
-    const [first] = (await once(socket, 'data', { signal: AbortSignal.timeout(20_000) })) as [Buffer];
+    const [first] = (await once(socket, 'data', { signal: AbortSignal.timeout(150_000) })) as [Buffer];
     return first.toString('latin1').slice(0, 4);
   } catch (error) {
     return (error as { code?: string }).code ?? String(error);

@@ -29,7 +29,7 @@ beforeAll(async () => {
   await Promise.all(
     ['n1', 'n2'].map((name) => world.kubelet.addNode({ name, allocatable: { cpu: '64', memory: '128Gi' } })),
   );
-}, 120_000);
+});
 afterEach(stopAll);
 afterAll(() => world.stop());
 

@@ -204,28 +204,27 @@ describe('the start of a VM', () => {
     const pod = await untilBound('one');
     const runner = await runGuest(pod);
     expect((await answer).status).toBe(200);
-    await expect.poll(() => named('start VM'), slow).toBeDefined();
+    const tree = () =>
+      collector.spans.map(({ service, name, parentSpanId }) => {
+        const parent = collector.spans.find(({ spanId }) => spanId === parentSpanId)?.name ?? 'the client';
+        return `${service}: ${name} below ${parent}`;
+      });
+    const whole = [
+      'svc3-api: deploy below the client',
+      'svc3-operator: start VM below deploy',
+      'svc3-operator: placement below start VM',
+      'svc3-operator: pod creation below start VM',
+      'svc3-operator: pod scheduled below start VM',
+      'svc3-operator: image pull below start VM',
+      'svc3-runner: runner start below start VM',
+      'svc3-runner: disk below runner start',
+      'svc3-runner: boot below runner start',
+      'svc3-runner: guest reachable below runner start',
+    ].toSorted();
+    await expect.poll(() => tree().toSorted(), slow).toEqual(whole);
     await Promise.all([api.stop(), operator.end()]);
-
+    expect(tree().toSorted()).toEqual(whole);
     const { spans } = collector;
-    const tree = spans.map(({ service, name, parentSpanId }) => {
-      const parent = spans.find(({ spanId }) => spanId === parentSpanId)?.name ?? 'the client';
-      return `${service}: ${name} below ${parent}`;
-    });
-    expect(tree.toSorted()).toEqual(
-      [
-        'svc3-api: deploy below the client',
-        'svc3-operator: start VM below deploy',
-        'svc3-operator: placement below start VM',
-        'svc3-operator: pod creation below start VM',
-        'svc3-operator: pod scheduled below start VM',
-        'svc3-operator: image pull below start VM',
-        'svc3-runner: runner start below start VM',
-        'svc3-runner: disk below runner start',
-        'svc3-runner: boot below runner start',
-        'svc3-runner: guest reachable below runner start',
-      ].toSorted(),
-    );
     expectOneTrace('00f067aa0ba902b7');
     expect(named('deploy')?.traceId).toBe(clientTrace);
     expect(named('deploy')?.attributes).toMatchObject({
@@ -287,6 +286,7 @@ describe('the start of a VM', () => {
     const large = { name: 'large', namespace: space.name };
     await world.client.patch(vms, large, { type: 'merge', body: { spec: { startDeadlineSeconds: 1 } } });
     await space.untilGone('large');
+    await expect.poll(() => named('start VM'), slow).toBeDefined();
     await operator.end();
     expectOneTrace(undefined);
     expect(named('start VM')).toMatchObject({ error: 'StartDeadlineExceeded' });

@@ -7,7 +7,7 @@ import { type PluginKubelet, startPluginKubelet } from '../../support/pluginkube
 
 const resource = 'svc3.dev/kvm';
 const devices = [{ ID: 'kvm-0', health: 'Healthy' }] as const;
-const soon = { interval: 50, timeout: 6_000 };
+const soon = { interval: 50, timeout: 30_000 };
 
 let directory: string;
 let kubelet: PluginKubelet;
@@ -27,7 +27,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-test('a plugin that the kubelet watches no longer registers again', async () => {
+test('a plugin that the kubelet watches no longer registers again', { timeout: 120_000 }, async () => {
   const warn = vi.fn();
   const log = { warn, info: () => undefined } as never;
   const allocate = () => ({ envs: {}, devices: [] });

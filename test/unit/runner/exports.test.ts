@@ -231,6 +231,8 @@ describe('a copy of the disk', () => {
   test('that is deleted while it is made is ended, and leaves nothing', async () => {
     copying.mockImplementationOnce(async (_overlay, { target, signal }) => {
       await writeFile(target, 'half');
+      // It may have been deleted since its file is seen.
+      signal.throwIfAborted();
       await new Promise((_resolve, reject) => {
         signal.addEventListener('abort', () => reject(signal.reason as Error));
       });
