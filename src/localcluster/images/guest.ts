@@ -1,7 +1,7 @@
 /**
  * The demo and test guest: a self-contained BIOS disk of about 20 MB, made of Debian packages without a loop mount. It runs
- * an SSH server (users root and admin, password admin) with sftp and scp, bash, the QEMU guest agent, shuts down on the power button, reads a
- * NoCloud seed, and prints READY on its serial console.
+ * an SSH server (users root and admin, password admin) with sftp and scp, bash, the QEMU guest agent, the hook that makes a copy of its memory one of its
+ * own, shuts down on the power button, reads a NoCloud seed, and prints READY on its serial console.
  */
 import { copyFile, mkdir, open, readFile, readdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { existsSync } from 'node:fs';

@@ -77,6 +77,7 @@ export async function makeSmallRoot(
   await writeAccounts(root, signal);
   for (const script of ['rcS', 'rcK', 'seed'])
     await placeText(script, join(root, 'etc', script), platform, 0o755);
+  await placeText('woken', join(root, 'usr/lib/svc3/woken'), platform, 0o755);
   await placeText('inittab', join(root, 'etc/inittab'), platform, 0o644);
   await placeText('udhcpc.script', join(root, 'usr/share/udhcpc/default.script'), platform, 0o755);
 }
