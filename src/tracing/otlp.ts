@@ -20,6 +20,7 @@ import {
   type SpanExporter,
   TraceIdRatioBasedSampler,
 } from '@opentelemetry/sdk-trace';
+import { sayingChanges } from './changes.ts';
 import type { FinishedSpan, TracedService, Tracer } from './span.ts';
 
 export interface OtlpOptions {
@@ -33,7 +34,7 @@ export interface OtlpOptions {
   readonly service: TracedService;
   exported(spans: number): void;
   dropped(reason: 'queue' | 'collector', spans: number): void;
-  /** The collector has stopped taking spans, or takes them again; each once. */
+  /** The collector has stopped taking spans, or takes them again: once for each change, and no more than one of the two a minute. */
   failed(error: Error): void;
   recovered(): void;
   /** The collector has not taken some of the spans of an export; once, since the next export may be whole again, and so on. */
@@ -150,9 +151,9 @@ function counting(
   { exported, dropped, failed, recovered, refused }: OtlpOptions,
 ): SpanExporter & { waiting(): number; add(): void; giveUp(): void } {
   const takeRefusal = refusals();
+  const changes = sayingChanges((failure) => (failure === undefined ? recovered() : failed(failure)));
   let waiting = 0;
   let isGivenUp = false;
-  let isFailing = false;
   let hasRefused = false;
 
   function count({ code, error }: Result, spans: number, refusal: Refusal | undefined): void {
@@ -162,14 +163,12 @@ function counting(
     const outcome: number = code;
     if (outcome !== success) {
       dropped('collector', spans);
-      if (!isFailing) failed(error ?? new Error('the collector did not take the spans'));
-      isFailing = true;
+      changes.is(error ?? new Error('the collector did not take the spans'));
       return;
     }
     const rejected = Math.min(refusal?.rejectedSpans ?? 0, spans);
     exported(spans - rejected);
-    if (isFailing) recovered();
-    isFailing = false;
+    changes.is(undefined);
     if (refusal === undefined) return;
     dropped('collector', rejected);
     if (!hasRefused) refused(new Error(`${rejected} of ${spans} spans were refused: ${refusal.reason}`));
@@ -182,6 +181,7 @@ function counting(
     giveUp() {
       if (waiting > 0) dropped('collector', waiting);
       isGivenUp = true;
+      changes.end();
     },
     export(spans, done) {
       let isEnded = false;

@@ -286,6 +286,8 @@ describe.each<[string, (options: CollectorOptions) => Promise<Collector>]>([
       const last = aSpan();
       operator.record(last);
       await expect.poll(() => counted('exported'), givenUp).toBe(1);
+      // Within the minute of the line before it is said at the end.
+      await operator.close();
       expect(said()).toEqual([takesNone, takesAgain]);
       expect(collector.spans.map(({ spanId }) => spanId)).toEqual([last.spanId]);
     },
@@ -314,6 +316,7 @@ describe.each<[string, (options: CollectorOptions) => Promise<Collector>]>([
     collector.resume();
     operator.record(aSpan());
     await expect.poll(() => counted('exported'), givenUp).toBe(1);
+    await operator.close();
     expect(said()).toEqual([takesNone, takesAgain]);
   });
 
