@@ -39,6 +39,9 @@ export function uploadCommand(kind: Kind): Command {
       const tell = (sent: number) => context.out.progress(`${name}: ${amount(sent, size)} sent`);
       const filename = file === '-' ? name : path.basename(file);
       const { signal } = context;
+      context.ifInterrupted(
+        `${kind} ${name}, if its upload had begun, stays without content: svc3 ${kind} delete ${name} removes it`,
+      );
       const begun = await disks.upload(ns, {
         name,
         ...described(description),

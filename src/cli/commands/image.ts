@@ -56,14 +56,15 @@ const imagePrune = command({
     const { out, service, namespace } = context;
     if (options.yes && options['dry-run']) throw usageError('--yes and --dry-run exclude each other');
     const [{ images, vms, vmConfigs, vmPools }, ns] = await Promise.all([service(), namespace()]);
-    const [all, ...users] = await Promise.all([
+    const [all, pools, ...users] = await Promise.all([
       images.list(ns),
+      vmPools.list(ns),
       vms.list(ns),
       vmConfigs.list(ns),
-      vmPools.list(ns),
     ]);
     const used = [
-      ...users.flat().map(({ image = '' }) => image),
+      ...[pools, ...users].flat().map(({ image = '' }) => image),
+      ...pools.flatMap(({ images: made }) => made ?? []),
       ...all.flatMap(({ copyOf }) => copyOf ?? []),
     ];
     const unused = all.filter(({ name, state }) => state !== 'Updating' && !isUsed(name, ns, used));

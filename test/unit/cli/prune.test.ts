@@ -19,6 +19,7 @@ async function prune(...words: string[]) {
         disk('by-config'),
         disk('by-place'),
         disk('by-pool'),
+        disk('by-guest'),
         disk('unused'),
         disk('failed', 'Failed'),
         disk('made', 'Updating', { copyOf: 'by-copy' }),
@@ -40,7 +41,15 @@ async function prune(...words: string[]) {
     vmConfigs: { list: async () => [{ image: 'by-config' }] as VmConfigItem[] } as Partial<
       Service['vmConfigs']
     >,
-    vmPools: { list: async () => [{ image: 'by-pool' }] as VmPoolItem[] } as Partial<Service['vmPools']>,
+    vmPools: {
+      list: async () =>
+        [
+          {
+            image: 'by-pool',
+            images: [`registry.example.com:5000/svc3/x/by-guest@sha256:${'0'.repeat(64)}`],
+          },
+        ] as VmPoolItem[],
+    } as Partial<Service['vmPools']>,
     close: () => Promise.resolve(),
   } as Partial<Service> as Service;
   const variables = { SVC3_API_URL: 'https://svc3.example.com', SVC3_TOKEN: 't' };

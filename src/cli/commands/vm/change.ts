@@ -1,5 +1,6 @@
 /** Changes of a VM that is there: `svc3 vm set`, `resize` and `eject`. */
 import { command, type Command } from '../../command.ts';
+import { tellingFate } from '../../fate.ts';
 import { kindOptions, kindSettingsOf } from '../../kindoptions.ts';
 import type { ChangedVm, VmChangeRequest } from '../../service/types.ts';
 import { namingOptions, ownOptions, ownSettingsOf, settingsOf, settingsOptions } from '../../settings.ts';
@@ -49,7 +50,8 @@ const vmSet = command({
     const [{ vms }, ns] = await Promise.all([service(), namespace()]);
     ifInterrupted(`no longer waiting; ${later(name)}`);
     const waiting = { wait: !options['no-wait'], signal, progress: (text: string) => out.progress(text) };
-    const changed = await namingOptions(() => vms.set(ns, name, request, waiting));
+    const fate = `the change, if it was accepted, stays; ${later(name)}`;
+    const changed = await namingOptions(() => tellingFate(vms.set(ns, name, request, waiting), fate));
     await out.done('vm', name, outcome(fields, changed));
   },
 });
@@ -87,20 +89,25 @@ const vmResize = command({
   path: ['vm', 'resize'],
   summary: 'Grow the disk of a VM',
   description:
-    'The disk only grows, in a running or a stopped VM. Where a guest agent allows it the file system of the guest grows too; the answer says what is left to do in the guest.',
+    'The disk only grows, in a running or a stopped VM. Where a guest agent allows it the file system of the guest grows too; the answer says what is left to do in the guest. A VM of a pool keeps the disk of its template.',
   arguments: {
     name: { summary: 'Name of the VM', complete: 'vms' },
     gigabytes: { summary: 'New size in GiB' },
   },
   options: { 'no-wait': { kind: 'flag', summary: 'Return as soon as the size is accepted' } },
   examples: [{ line: 'svc3 vm resize build-1 80', summary: 'To 80 GiB' }],
-  async run({ out, namespace, service, signal }, { arguments: { name, gigabytes }, options }) {
+  async run({ out, namespace, service, signal, ifInterrupted }, { arguments: { name, gigabytes }, options }) {
     if (!/^[1-9]\d{0,4}$/.test(gigabytes))
       throw usageError(`GIGABYTES: "${gigabytes}" is not a whole number of GiB`);
     const [{ vms }, ns] = await Promise.all([service(), namespace()]);
     const progress = (text: string) => out.progress(text);
     const waiting = { wait: !options['no-wait'], signal, progress };
-    const outcome = await vms.resize(ns, name, Number(gigabytes), waiting);
+    const goesOn = 'the same command says what has come of it';
+    ifInterrupted(`no longer waiting; the disk of VM ${name} grows all the same: ${goesOn}`);
+    const outcome = await tellingFate(
+      vms.resize(ns, name, Number(gigabytes), waiting),
+      `the disk of VM ${name} grows if that was accepted: ${goesOn}`,
+    );
     const grows = `The disk of vm ${name} grows to ${gigabytes} GiB`;
     await out.done('vm', name, outcome === undefined ? grows : `VM ${name}: ${outcome}`);
   },

@@ -1,11 +1,10 @@
 import { formatTraceparent, parseTraceparent } from '../../../api/traceparent.ts';
-import { Svc3Error } from '../../../errors.ts';
 import type { DeployWait } from '../../../usecases/deploy.ts';
 import type { DeployRequest, SettingsRequest } from '../../../wire/vmschemas.ts';
 import { command, type Command } from '../../command.ts';
 import type { Environment } from '../../environment.ts';
+import { tellingFate } from '../../fate.ts';
 import { kindOptions, kindSettingsOf } from '../../kindoptions.ts';
-import { Unanswered } from '../../service/unanswered.ts';
 import {
   namingOptions,
   ownOptions,
@@ -150,16 +149,6 @@ function leftBehind(name: string | undefined, generates: boolean, minutes: numbe
   return name === undefined || generates
     ? `a VM that was created ${fate}: svc3 vm list shows it`
     : `VM ${name}, if it was created, ${fate}: svc3 vm get ${name} shows it, svc3 vm delete ${name} removes it`;
-}
-
-/** Whoever is told of a deploy only that nobody answered would make another VM. */
-async function tellingFate<T>(deploying: Promise<T>, fate: string): Promise<T> {
-  try {
-    return await deploying;
-  } catch (error) {
-    if (!(error instanceof Unanswered)) throw error;
-    throw new Svc3Error(error.reason, `${error.message}; ${fate}`, { cause: error });
-  }
 }
 
 function waitOf(noWait: boolean, state: 'running' | 'reachable'): DeployWait {

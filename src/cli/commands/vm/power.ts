@@ -1,6 +1,8 @@
 /** The verbs of VMs that change their power state differ in nothing but their words. */
 import { type PowerCommand, powerVerbs } from '../../../wire/powercommands.ts';
 import { command, type Command, type Example } from '../../command.ts';
+import { tellingFate } from '../../fate.ts';
+import { eachOf } from '../../several.ts';
 
 function powerCommand(
   verb: PowerCommand,
@@ -11,17 +13,23 @@ function powerCommand(
     ...words,
     arguments: { name: { summary: 'Names of the VMs', variadic: true, complete: 'vms' } },
     options: { 'no-wait': { kind: 'flag', summary: 'Return as soon as the command is accepted' } },
-    async run({ out, namespace, service, signal, ifInterrupted }, { arguments: { name: names }, options }) {
-      const [{ vms }, ns] = await Promise.all([service(), namespace()]);
+    async run(context, { arguments: { name: names }, options }) {
+      const { out, signal } = context;
+      const [{ vms }, ns] = await Promise.all([context.service(), context.namespace()]);
       const progress = (text: string) => out.progress(text);
-      for (const name of names) {
-        ifInterrupted(`no longer waiting; ${verb} of VM ${name} goes on: svc3 vm get ${name} shows it`);
-        const done = await vms.exec(ns, name, verb, { wait: !options['no-wait'], signal, progress });
+      const waiting = { wait: !options['no-wait'], signal, progress };
+      const left = (rest: readonly string[]) =>
+        `no longer waiting; what was asked for goes on: svc3 vm list shows it; no ${verb} was asked of ${rest.join(', ')}`;
+      await eachOf(context, names, left, async (name) => {
+        const shown = `svc3 vm get ${name} shows it`;
+        context.ifInterrupted(`no longer waiting; ${verb} of VM ${name} goes on: ${shown}`);
+        const fate = `${verb} of VM ${name}, if it was accepted, goes on: ${shown}`;
+        const done = await tellingFate(vms.exec(ns, name, verb, waiting), fate);
         const message = done
           ? `VM ${name} was ${powerVerbs[verb].done}`
           : `${verb} of VM ${name} was accepted`;
         await out.done('vm', name, message);
-      }
+      });
     },
   });
 }

@@ -60,8 +60,8 @@ export function createVms(
       return imageItem(await save({ writer: client }, await client.get(vms, name, namespace), given));
     },
     async commit(namespace, name, request) {
-      const { description } = checked(vmSchemas.commitBody, request) ?? {};
-      return imageItem(await commit({ writer: client }, await client.get(vms, name, namespace), description));
+      const given = checked(vmSchemas.commitBody, request);
+      return imageItem(await commit({ writer: client }, await client.get(vms, name, namespace), given));
     },
     async set(namespace, name, request, { wait, signal, progress }) {
       const environment = {
@@ -107,6 +107,7 @@ async function resize(
       return isGrown(vm) || (diskGrowth !== undefined && observedGeneration >= generation);
     },
   });
+  if (waited.kind === 'gone') throw new Svc3Error('NotFound', `vms "${name}" not found`);
   if (waited.kind !== 'done') return undefined;
   const { diskGrowth } = waited.object.status ?? {};
   if (isGrown(waited.object)) return diskGrowth;

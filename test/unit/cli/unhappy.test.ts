@@ -1,0 +1,156 @@
+/** What commands that wait say, and end with, where something comes in between. */
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { vms } from '../../../src/api/resources.ts';
+import type { Vm } from '../../../src/api/vm.ts';
+import type { PowerCommand } from '../../../src/wire/powercommands.ts';
+import { createVms } from '../../../src/cli/service/kubernetes/vms.ts';
+import { waiterOn } from '../../../src/cli/service/kubernetes/wait.ts';
+import type { Service } from '../../../src/cli/service/types.ts';
+import { Unanswered } from '../../../src/cli/service/unanswered.ts';
+import { Svc3Error } from '../../../src/errors.ts';
+import type { KubeClient } from '../../../src/kube/types.ts';
+import { storedMeta } from '../../support/storedmeta.ts';
+import { run } from './environment.ts';
+
+const never = new AbortController().signal;
+
+/** A command over a service, with names of VMs in a namespace. */
+function svc3(line: string, verbs: Partial<Service['vms']>, signal = never) {
+  const service = { vms: verbs, close: () => Promise.resolve() } as Partial<Service> as Service;
+  const variables = { SVC3_API_URL: 'https://svc3.example.com', SVC3_TOKEN: 't' };
+  return run(
+    [...line.split(' '), '-n', 'x'],
+    { variables, signal },
+    { openHttp: () => Promise.resolve(service) },
+  );
+}
+
+const notFound = (name: string) => new Svc3Error('NotFound', `vms "${name}" not found`);
+
+describe('a power verb of several VMs', () => {
+  test('is asked of every one, and every refusal is said', async () => {
+    const asked: string[] = [];
+    const exec = async (_: string, name: string): Promise<boolean> => {
+      asked.push(name);
+      if (name === 'b') return true;
+      throw name === 'a' ? notFound(name) : new Svc3Error('Conflict', `VM ${name} is Stopped`);
+    };
+    expect(await svc3('vm stop a b c', { exec })).toEqual({
+      code: 6,
+      stdout: 'VM b was stopped\n',
+      stderr: 'svc3: vms "a" not found; VM c is Stopped\n',
+    });
+    expect(asked).toEqual(['a', 'b', 'c']);
+  });
+
+  test('names those that it was not asked of where Ctrl-C comes in between', async () => {
+    const stop = new AbortController();
+    const exec = async (): Promise<boolean> => {
+      stop.abort();
+      throw new Svc3Error('Timeout', 'stopped waiting');
+    };
+    expect(await svc3('vm stop a b c', { exec }, stop.signal)).toEqual({
+      code: 130,
+      stdout: '',
+      stderr:
+        'svc3: no longer waiting; what was asked for goes on: svc3 vm list shows it; no stop was asked of b, c\n',
+    });
+  });
+});
+
+describe('a connection that breaks while somebody waits', () => {
+  const broken = () =>
+    Promise.reject(
+      new Unanswered('ServiceUnavailable', 'cannot reach https://svc3.example.com: socket closed'),
+    );
+
+  test.each<[line: string, verbs: Partial<Service['vms']>, fate: string]>([
+    ...(['start', 'stop', 'restart', 'suspend', 'resume', 'revert'] satisfies PowerCommand[]).map(
+      (verb): [string, Partial<Service['vms']>, string] => [
+        `vm ${verb} web`,
+        { exec: broken },
+        `${verb} of VM web, if it was accepted, goes on: svc3 vm get web shows it`,
+      ],
+    ),
+    ['vm set web -c 2', { set: broken }, 'the change, if it was accepted, stays; svc3 vm explain web shows'],
+    ['vm delete web', { delete: broken }, 'the deletion of vm web, if it has begun, goes on'],
+    ['vm resize web 40', { resize: broken }, 'the disk of VM web grows if that was accepted'],
+  ])('%s says that it goes on', async (line, verbs, fate) => {
+    const { code, stdout, stderr } = await svc3(line, verbs);
+    expect({ code, stdout }).toEqual({ code: 8, stdout: '' });
+    expect(stderr).toContain(`socket closed; ${fate}`);
+  });
+});
+
+describe('svc3 vm resize', () => {
+  test('says what goes on where Ctrl-C ends it', async () => {
+    const stop = new AbortController();
+    const resize = async () => {
+      stop.abort();
+      throw new Svc3Error('Timeout', 'stopped waiting');
+    };
+    expect(await svc3('vm resize web 40', { resize }, stop.signal)).toEqual({
+      code: 130,
+      stdout: '',
+      stderr:
+        'svc3: no longer waiting; the disk of VM web grows all the same: the same command says what has come of it\n',
+    });
+  });
+
+  test('does not say of a VM that somebody deletes meanwhile that its disk grows', async () => {
+    const vm: Partial<Vm> = {
+      metadata: storedMeta({ name: 'web', namespace: 'x', generation: 2 }),
+      status: { powerState: 'Running' },
+    };
+    const client = {
+      patch: async () => vm,
+      get: () => Promise.reject(notFound('web')),
+    } as Partial<KubeClient> as KubeClient;
+    const { resize } = createVms({ client, informers: vi.fn() }, { http: vi.fn(), warning: vi.fn() });
+    const options = { wait: true, signal: never, progress: () => undefined };
+    await expect(resize('x', 'web', 40, options)).rejects.toMatchObject({
+      reason: 'NotFound',
+      message: 'vms "web" not found',
+    });
+  });
+});
+
+test('an upload that Ctrl-C ends says what is left of it', async () => {
+  const stop = new AbortController();
+  const upload = async () => {
+    stop.abort();
+    throw new Svc3Error('BadGateway', 'the upload broke off');
+  };
+  const service = {
+    isos: { upload } as Partial<Service['isos']>,
+    close: () => Promise.resolve(),
+  } as Partial<Service> as Service;
+  const variables = { SVC3_API_URL: 'https://svc3.example.com', SVC3_TOKEN: 't' };
+  const words = ['iso', 'upload', '-', 'debian', '-n', 'x'];
+  expect(
+    await run(words, { variables, signal: stop.signal }, { openHttp: () => Promise.resolve(service) }),
+  ).toEqual({
+    code: 130,
+    stdout: '',
+    stderr:
+      'svc3: iso debian, if its upload had begun, stays without content: svc3 iso delete debian removes it\n',
+  });
+});
+
+describe('a wait over a kubeconfig', () => {
+  afterEach(() => void vi.useRealTimers());
+
+  test.each(['Forbidden', 'Unauthorized'] as const)(
+    'that may not look any more (%s) does not count as a refusal of what was asked',
+    async (reason) => {
+      const client = {
+        get: () => Promise.reject(new Svc3Error(reason, 'may not')),
+      } as Partial<KubeClient> as KubeClient;
+      const start = { metadata: storedMeta({ name: 'web', namespace: 'x' }) } as Vm;
+      const waiting = waiterOn(client, never)(vms, start, { timeoutMs: 1_000, done: () => false });
+      await expect(waiting).rejects.toSatisfy(
+        (error) => error instanceof Unanswered && error.reason === reason && error.message === 'may not',
+      );
+    },
+  );
+});
