@@ -88,6 +88,29 @@ describe('a VM', () => {
 });
 
 describe('settings of a VM', () => {
+  test('of a pool are its own ones alone, and its disk does not grow', async () => {
+    const vm = await it.cluster.client.create(vms, {
+      metadata: { name: 'of-pool', namespace: it.namespace },
+      spec: { pool: 'ci', powerState: 'Running' },
+    });
+    await reportVm(it.cluster.client, vm, runningStatus);
+    const { page, watched } = await it.visitAs(it.cluster.adminToken, `#/vms/${it.namespace}/of-pool`);
+    await page.getByRole('button', { name: 'Change …' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Change of-pool' });
+    await dialog.getByText('as the template of pool ci has it').waitFor();
+    await dialog.getByText('More settings').click();
+    expect(await dialog.locator('label').allInnerTexts()).toHaveLength(3);
+    await dialog.getByLabel('Custom VM metadata').fill('role=web');
+    await dialog.getByRole('button', { name: 'Change', exact: true }).click();
+    await expect
+      .poll(async () => (await find('of-pool')).spec.metadata)
+      .toEqual([{ name: 'role', value: 'web' }]);
+    await reportVm(it.cluster.client, await find('of-pool'), runningStatus);
+    await page.getByText('The change of of-pool was accepted').waitFor();
+    expect(await page.getByText('svc3 vm resize').count()).toBe(0);
+    expect(watched.faults).toEqual([]);
+  });
+
   test('are changed by a form that leaves the others as they are, and says what waits', async () => {
     const { client } = it.cluster;
     await aVmThat('Running', 'changed', { memory: '2Gi', tag: 'fast' });

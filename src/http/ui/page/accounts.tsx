@@ -1,8 +1,9 @@
-import { useState } from 'preact/hooks';
+import { useContext, useState } from 'preact/hooks';
 import type { ServiceAccountItem } from '../../../wire/schemas.ts';
 import { call, inNamespace } from './api.ts';
 import { FormDialog, parameter, textOf } from './formdialog.tsx';
 import { emptyText, useListing } from './listing.ts';
+import { Notify, useIsShown } from './notices.ts';
 import { Confirm, Problem, Table, type Column } from './parts.tsx';
 import type { Rights } from './rights.ts';
 import { timeOf } from './time.ts';
@@ -16,6 +17,8 @@ export function Accounts({ namespace, rights }: { readonly namespace: string; re
   const { items, problem, again } = listing;
   const [asked, setAsked] = useState<{ readonly going?: string }>();
   const [said, setSaid] = useState('');
+  const isShown = useIsShown();
+  const notify = useContext(Notify);
   const close = (): void => setAsked(undefined);
   const columns: readonly Column<ServiceAccountItem>[] = [
     { title: 'Name', cell: ({ name }) => name },
@@ -37,7 +40,9 @@ export function Accounts({ namespace, rights }: { readonly namespace: string; re
   ];
   const create = async ({ serviceaccount, ...body }: Readonly<Record<string, unknown>>): Promise<void> => {
     const { warnings } = await call('POST', path(textOf(serviceaccount)), body);
-    setSaid([`Service account ${textOf(serviceaccount)} was created.`, ...warnings].join(' '));
+    const outcome = [`Service account ${textOf(serviceaccount)} was created.`, ...warnings].join(' ');
+    if (!isShown()) return warnings.length === 0 ? undefined : notify(outcome);
+    setSaid(outcome);
     again();
   };
   return (

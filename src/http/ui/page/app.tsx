@@ -8,7 +8,8 @@ import { Disks } from './disks.tsx';
 import { focusHeading } from './focus.ts';
 import type { Kind } from './items.ts';
 import { follow, type LiveState, nothingKnown } from './live.ts';
-import { Act, Problem } from './parts.tsx';
+import { Notify, useNotices } from './notices.ts';
+import { Act, Notices, Problem } from './parts.tsx';
 import { codeIn, linkTo, placeOf, type Place, type View } from './place.ts';
 import { Nodes } from './nodes.tsx';
 import { Pools } from './pools.tsx';
@@ -176,6 +177,7 @@ function SignedIn({ session, onSignOut }: { readonly session: Session; readonly 
   const target = chosen === '' ? usualNamespace(namespaces, session) : chosen;
   const rights = useRights(namespace === undefined ? '' : target);
   const sendings = useSendings();
+  const { notices, notify, dismiss } = useNotices();
   const shared: Shared = { session, namespaces, namespace: chosen, target };
 
   return (
@@ -193,7 +195,10 @@ function SignedIn({ session, onSignOut }: { readonly session: Session; readonly 
       <p class={live.state === 'lost' ? 'lost' : 'unseen'} role="status">
         {live.state === 'lost' ? 'The connection was lost; what is shown may be old. Connecting again …' : ''}
       </p>
-      <Content place={place} live={live} shared={shared} rights={rights} sendings={sendings} />
+      <Notices notices={notices} dismiss={dismiss} />
+      <Notify.Provider value={notify}>
+        <Content place={place} live={live} shared={shared} rights={rights} sendings={sendings} />
+      </Notify.Provider>
     </>
   );
 }

@@ -104,11 +104,10 @@ function NewConfig({
       fields={fields}
       first={first}
       suggestions={{ image: namesIn(items.images, namespace), iso: namesIn(items.isos, namespace) }}
+      about={`New configuration in ${namespace}`}
       verb={`Create in ${namespace}`}
-      send={async (body) => {
-        await call('POST', inNamespace(namespace, 'vmconfigs'), body);
-        onMade();
-      }}
+      send={(body) => call('POST', inNamespace(namespace, 'vmconfigs'), body)}
+      onSent={onMade}
     />
   );
 }

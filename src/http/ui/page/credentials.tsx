@@ -1,7 +1,8 @@
-import { useState } from 'preact/hooks';
+import { useContext, useState } from 'preact/hooks';
 import type { RegistryCredentialItem } from '../../../wire/schemas.ts';
 import { call, inNamespace, messageOf } from './api.ts';
 import { emptyText, useListing } from './listing.ts';
+import { Notify, useIsShown, useWork } from './notices.ts';
 import { Confirm, Problem, Table, type Column } from './parts.tsx';
 import type { Rights } from './rights.ts';
 import { timeOf } from './time.ts';
@@ -61,13 +62,16 @@ export function Credentials({ namespace, rights }: { readonly namespace: string;
 function Add({ path, onAdded }: { readonly path: string; readonly onAdded: () => void }) {
   const [problem, setProblem] = useState<string>();
   const [said, setSaid] = useState('');
-  const [isBusy, setBusy] = useState(false);
+  const isShown = useIsShown();
+  const notify = useContext(Notify);
+  const { isBusy, begin } = useWork('Add a login', {
+    onFailure: (error) => setProblem(messageOf(error)),
+  });
   const submit = (event: SubmitEvent): void => {
     event.preventDefault();
     if (isBusy) return;
     const form = event.currentTarget as HTMLFormElement;
     const given = new FormData(form);
-    setBusy(true);
     setProblem(undefined);
     setSaid('');
     const body = {
@@ -79,14 +83,13 @@ function Add({ path, onAdded }: { readonly path: string; readonly onAdded: () =>
       verify: true,
       verifyOnlyPublic: true,
     };
-    call('POST', `${path}/add`, body)
-      .then(({ warnings }) => {
-        form.reset();
-        setSaid(['Added.', ...warnings].join(' '));
-        onAdded();
-      })
-      .catch((error: unknown) => setProblem(messageOf(error)))
-      .finally(() => setBusy(false));
+    begin(async () => {
+      const { warnings } = await call('POST', `${path}/add`, body);
+      if (!isShown()) return warnings.forEach((warning) => notify(`Add a login: ${warning}`));
+      form.reset();
+      setSaid(['Added.', ...warnings].join(' '));
+      onAdded();
+    });
   };
   return (
     <details>

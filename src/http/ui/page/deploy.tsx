@@ -1,9 +1,10 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useContext, useEffect, useState } from 'preact/hooks';
 import type { DeployItem } from '../../../wire/vmschemas.ts';
 import { call, inNamespace } from './api.ts';
 import { focusHeading } from './focus.ts';
 import { SchemaForm } from './form.tsx';
 import type { Items } from './items.ts';
+import { Notify, useIsShown } from './notices.ts';
 import { useFields } from './openapi.ts';
 import { Waiting } from './parts.tsx';
 import { linkTo } from './place.ts';
@@ -29,11 +30,14 @@ interface Partly {
 export function Deploy({ items, namespace }: { readonly items: Items; readonly namespace: string }) {
   const { fields, problem } = useFields('DeployRequest');
   const [partly, setPartly] = useState<Partly>();
+  const isShown = useIsShown();
+  const notify = useContext(Notify);
   async function send(body: Readonly<Record<string, unknown>>): Promise<void> {
     const path = `${inNamespace(namespace, 'vms')}?wait=false`;
     const { body: made, warnings } = await call<DeployItem>('POST', path, body);
     const { name, portWarnings = '' } = made;
     const notes = [portWarnings, ...warnings].filter((text) => text !== '');
+    if (!isShown()) return notes.forEach((note) => notify(`Deploy ${name}: ${note}`));
     if (notes.length === 0) location.hash = linkTo('vms', namespace, name);
     else setPartly({ name, notes });
   }
@@ -53,6 +57,7 @@ export function Deploy({ items, namespace }: { readonly items: Items; readonly n
             vmConfig: namesIn(items.vmConfigs, namespace),
             pool: namesIn(items.vmPools, namespace),
           }}
+          about={`Deploy a VM in ${namespace}`}
           verb="Deploy"
           send={send}
         />

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, messageOf } from './api.ts';
+import { useWork } from './notices.ts';
 import { Problem } from './parts.tsx';
 import {
   bodyOf,
@@ -33,13 +34,21 @@ interface FormState {
   readonly forget: (path: string) => void;
 }
 
-type Send = (body: Readonly<Record<string, unknown>>) => Promise<void>;
+type Send = (body: Readonly<Record<string, unknown>>) => Promise<unknown>;
+
+interface Submission {
+  /** What the form does to what, for who has left it before the server refuses it. */
+  readonly about: string;
+  readonly send: Send;
+  /** The server has taken it, and the form is there still. */
+  readonly onSent?: (() => void) | undefined;
+}
 
 /** One after the other, and not at all where what was put in cannot be a body. */
 function useSubmission(
   fields: readonly Field[],
   values: Values,
-  send: Send,
+  { about, send, onSent }: Submission,
 ): {
   readonly problems: readonly FieldProblem[];
   /** How many submissions have been refused. */
@@ -53,7 +62,16 @@ function useSubmission(
   const [problems, setProblems] = useState<readonly FieldProblem[]>([]);
   const [refusals, setRefusals] = useState(0);
   const [message, setMessage] = useState<string>();
-  const [isBusy, setBusy] = useState(false);
+  const { isBusy, begin } = useWork(about, {
+    ...(onSent === undefined ? {} : { onDone: onSent }),
+    onFailure(error) {
+      const causes = error instanceof ApiError ? error.causes : [];
+      refuse(causes);
+      setMessage(
+        causes.length > 0 && otherProblems(causes, fields).length === 0 ? undefined : messageOf(error),
+      );
+    },
+  });
   function refuse(found: readonly FieldProblem[]): void {
     setProblems(found);
     setRefusals((before) => before + 1);
@@ -65,16 +83,7 @@ function useSubmission(
     setMessage(undefined);
     if (made.problems.length > 0) return refuse(made.problems);
     setProblems([]);
-    setBusy(true);
-    send(made.body)
-      .catch((error: unknown) => {
-        const causes = error instanceof ApiError ? error.causes : [];
-        refuse(causes);
-        setMessage(
-          causes.length > 0 && otherProblems(causes, fields).length === 0 ? undefined : messageOf(error),
-        );
-      })
-      .finally(() => setBusy(false));
+    begin(() => send(made.body));
   }
   const forget = (path: string): void =>
     setProblems((known) => known.filter((one) => problemOf([one], path) === undefined));
@@ -92,9 +101,9 @@ export function SchemaForm({
   id = 'field',
   unset = 'As inherited',
   verb,
-  send,
   onCancel,
-}: {
+  ...submission
+}: Submission & {
   readonly fields: readonly Field[];
   /** Paths of the fields that are shown before the others. */
   readonly first: readonly string[];
@@ -106,13 +115,12 @@ export function SchemaForm({
   /** What an empty choice means. */
   readonly unset?: string;
   readonly verb: string;
-  readonly send: Send;
   readonly onCancel?: () => void;
 }) {
   const [values, setValues] = useState<Values>(initial);
   /** What has been opened stays open when what was wrong in it has gone. */
   const [isOpen, setOpen] = useState(false);
-  const { problems, refusals, message, isBusy, submit, forget } = useSubmission(fields, values, send);
+  const { problems, refusals, message, isBusy, submit, forget } = useSubmission(fields, values, submission);
   const form = useRef<HTMLFormElement>(null);
   // Its description says what is wrong, to screen readers too.
   useEffect(() => {

@@ -12,6 +12,7 @@ export function FormDialog({
   schema,
   before = [],
   left = none,
+  only,
   first,
   unset = 'Default',
   initial,
@@ -28,6 +29,8 @@ export function FormDialog({
   readonly before?: readonly Field[];
   /** Paths of fields of the body that are not offered. */
   readonly left?: ReadonlySet<string>;
+  /** Names of the fields of the body that are offered; absent: all. */
+  readonly only?: ReadonlySet<string> | undefined;
   /** Paths of the fields that are shown before the others; absent: all are. */
   readonly first?: readonly string[];
   /** What an empty choice means. */
@@ -41,7 +44,10 @@ export function FormDialog({
   readonly children?: ComponentChildren;
 }) {
   const { fields: own, problem } = useFields(schema);
-  const fields = own === undefined ? undefined : [...before, ...without(own, left)];
+  const fields =
+    own === undefined
+      ? undefined
+      : [...before, ...without(own, left).filter(({ path }) => only?.has(path) ?? true)];
   return (
     <Dialog title={title} onClose={onClose}>
       {children}
@@ -53,10 +59,12 @@ export function FormDialog({
           first={first ?? fields.map(({ path }) => path)}
           id="dialog"
           unset={unset}
+          about={title}
           verb={verb}
           {...(initial === undefined ? {} : { initial })}
           {...(suggestions === undefined ? {} : { suggestions })}
-          send={(body) => send(body).then(onClose)}
+          send={send}
+          onSent={onClose}
           onCancel={onClose}
         />
       )}

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { messageOf } from './api.ts';
+import { type Notice, useWork } from './notices.ts';
 import { type Column, Rows, rowsOfChunk } from './rows.tsx';
 
 export type { Column };
@@ -35,27 +36,55 @@ export function Fact({ term, children }: { readonly term: string; readonly child
   );
 }
 
+/** What failed after its dialog was closed or its view left. */
+export function Notices({
+  notices,
+  dismiss,
+}: {
+  readonly notices: readonly Notice[];
+  readonly dismiss: (id: number) => void;
+}) {
+  if (notices.length === 0) return null;
+  return (
+    <section class="notices" aria-label="Notices">
+      {notices.map(({ id, text }) => (
+        <div key={id} class="notice">
+          <Problem text={text} />
+          <button type="button" aria-label={`Dismiss: ${text}`} onClick={() => dismiss(id)}>
+            Dismiss
+          </button>
+        </div>
+      ))}
+    </section>
+  );
+}
+
 /** A button that can be pressed once at a time; it is not `disabled` meanwhile, which would take the focus from it. */
 export function Act({
   label,
   act,
+  about,
   onProblem,
+  onDone,
   ...rest
 }: {
   readonly label: string;
   readonly act: () => Promise<unknown>;
+  /** What it does to what, where neither label nor `aria-label` say it. */
+  readonly about?: string;
   readonly onProblem: (text: string | undefined) => void;
+  readonly onDone?: () => void;
   readonly class?: string;
   readonly 'aria-label'?: string;
 }) {
-  const [isBusy, setBusy] = useState(false);
+  const { isBusy, begin } = useWork(about ?? rest['aria-label'] ?? label, {
+    onFailure: (error) => onProblem(messageOf(error)),
+    ...(onDone === undefined ? {} : { onDone }),
+  });
   const press = (): void => {
     if (isBusy) return;
-    setBusy(true);
     onProblem(undefined);
-    act()
-      .catch((error: unknown) => onProblem(messageOf(error)))
-      .finally(() => setBusy(false));
+    begin(act);
   };
   return (
     <button type="button" aria-disabled={isBusy} onClick={press} {...rest}>
@@ -97,6 +126,7 @@ export function Confirm({
   onClose,
   children,
 }: {
+  /** A question. */
   readonly title: string;
   readonly verb: string;
   readonly act: () => Promise<unknown>;
@@ -109,7 +139,14 @@ export function Confirm({
       {children}
       <Problem text={problem} />
       <div class="buttons">
-        <Act label={verb} class="danger" act={() => act().then(onClose)} onProblem={setProblem} />
+        <Act
+          label={verb}
+          class="danger"
+          about={title.replace(/\?$/, '')}
+          act={act}
+          onProblem={setProblem}
+          onDone={onClose}
+        />
         <button type="button" autofocus onClick={onClose}>
           Cancel
         </button>

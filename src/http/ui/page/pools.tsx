@@ -168,11 +168,10 @@ function NewPool({
         image: namesIn(items.images, namespace),
         iso: namesIn(items.isos, namespace),
       }}
+      about={`New pool in ${namespace}`}
       verb={`Create in ${namespace}`}
-      send={async (body) => {
-        await call('POST', inNamespace(namespace, 'vmpools'), body);
-        onMade();
-      }}
+      send={(body) => call('POST', inNamespace(namespace, 'vmpools'), body)}
+      onSent={onMade}
     />
   );
 }

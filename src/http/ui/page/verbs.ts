@@ -79,6 +79,19 @@ export const leftOutOfChange: ReadonlySet<string> = new Set([
   'readiness',
 ]);
 
+/** What a VM of a pool says itself: its template fixes all else, the disk too (docs/pools.md). */
+const ownOfPool: ReadonlySet<string> = new Set(['customVMMetadata', 'sshAuthorizedKeys', 'timeout']);
+
+/** The settings that the form of a change offers of a VM; undefined: all that it does not leave out. */
+export function offeredOfChange({ pool }: Pick<VmItem, 'pool'>): ReadonlySet<string> | undefined {
+  return pool === undefined ? undefined : ownOfPool;
+}
+
+/** Whether `svc3 vm resize` grows the disk that the VM boots from. */
+export function canGrow({ pool }: Pick<VmItem, 'pool'>): boolean {
+  return pool === undefined;
+}
+
 /** What is said of a change that the server has taken: what of it waits, and what was asked for and is not so. */
 export function outcomeOfChange({
   status,

@@ -6,6 +6,7 @@ import { linkTo } from './place.ts';
 import { Usage } from './plots.tsx';
 import { mayNot, useRights } from './rights.ts';
 import { timeOf } from './time.ts';
+import { canGrow } from './verbs.ts';
 import { Actions } from './vmactions.tsx';
 import { Explained } from './vmexplained.tsx';
 
@@ -98,7 +99,7 @@ export function OneVm({
       <Actions vm={vm} rights={rights} done={done} onDone={setDone} />
       <Facts vm={vm} />
       <Usage namespace={namespace} name={name} isRunning={vm.status === 'Running'} />
-      {rights.has('ejectVm') ? (
+      {rights.has('ejectVm') && canGrow(vm) ? (
         <p class="help">
           Its disk grows by the command line only: <code>{`svc3 vm resize ${name} GIB -n ${namespace}`}</code>
         </p>

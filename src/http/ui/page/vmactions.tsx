@@ -48,7 +48,13 @@ export function Actions({
               {titleOf(command)} …
             </button>
           ) : (
-            <Act key={command} label={titleOf(command)} act={() => exec(command)} onProblem={setProblem} />
+            <Act
+              key={command}
+              label={titleOf(command)}
+              about={`${titleOf(command)} ${name}`}
+              act={() => exec(command)}
+              onProblem={setProblem}
+            />
           ),
         )}
         {rights.has('openConsole') && vm.vncConsole && isUp ? (

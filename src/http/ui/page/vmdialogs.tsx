@@ -2,8 +2,9 @@ import { useState } from 'preact/hooks';
 import type { VmItem } from '../../../wire/vmschemas.ts';
 import { ApiError, call, inNamespace, messageOf } from './api.ts';
 import { FormDialog } from './formdialog.tsx';
+import { useWork } from './notices.ts';
 import { Confirm, Dialog, Problem } from './parts.tsx';
-import { meaningOfDeletion, outcomeOfChange, leftOutOfChange } from './verbs.ts';
+import { leftOutOfChange, meaningOfDeletion, offeredOfChange, outcomeOfChange } from './verbs.ts';
 
 /** What a dialog of a verb is about. */
 interface Asking {
@@ -22,7 +23,8 @@ const firstToChange = [
 ];
 
 /** Asks for the settings that are to be others, and says what of them waits for the next start. */
-export function Change({ vm: { namespace, name }, onClose, onDone }: Asking) {
+export function Change({ vm, onClose, onDone }: Asking) {
+  const { namespace, name, pool } = vm;
   const change = async (body: Readonly<Record<string, unknown>>): Promise<void> =>
     onDone(outcomeOfChange(await call<VmItem>('PATCH', inNamespace(namespace, 'vms', name), body)));
   return (
@@ -30,6 +32,7 @@ export function Change({ vm: { namespace, name }, onClose, onDone }: Asking) {
       title={`Change ${name}`}
       schema="VMChangeRequest"
       left={leftOutOfChange}
+      only={offeredOfChange(vm)}
       first={firstToChange}
       unset="As it is"
       verb="Change"
@@ -39,6 +42,7 @@ export function Change({ vm: { namespace, name }, onClose, onDone }: Asking) {
       <p>
         What is left empty stays as it is; metadata and lists that are given replace those that are there.
         Most of it applies when the guest is started next.
+        {pool === undefined ? null : ` All else is as the template of pool ${pool} has it.`}
       </p>
     </FormDialog>
   );
@@ -64,7 +68,11 @@ export function Save({ vm: { namespace, name, saves = [] }, onClose, onDone }: A
   const [imageName, setImageName] = useState(`${name}-saved`);
   const [description, setDescription] = useState('');
   const [problem, setProblem] = useState<string>();
-  const [isBusy, setBusy] = useState(false);
+  const title = `Save the disk of ${name}`;
+  const { isBusy, begin } = useWork(title, {
+    onDone: onClose,
+    onFailure: (error) => setProblem(messageOf(error)),
+  });
   const save = async (): Promise<void> => {
     const body = {
       imageName,
@@ -74,19 +82,15 @@ export function Save({ vm: { namespace, name, saves = [] }, onClose, onDone }: A
     };
     await call('POST', inNamespace(namespace, 'vms', name, 'save'), body);
     onDone(`The disk is being saved as image ${imageName}.`);
-    onClose();
   };
   const submit = (event: SubmitEvent): void => {
     event.preventDefault();
     if (isBusy) return;
-    setBusy(true);
     setProblem(undefined);
-    save()
-      .catch((error: unknown) => setProblem(messageOf(error)))
-      .finally(() => setBusy(false));
+    begin(save);
   };
   return (
-    <Dialog title={`Save the disk of ${name}`} onClose={onClose}>
+    <Dialog title={title} onClose={onClose}>
       <p>The disk as it is now becomes a new image. The VM goes on.</p>
       <form onSubmit={submit}>
         <div class="field">

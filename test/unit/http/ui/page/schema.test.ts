@@ -15,7 +15,9 @@ import {
   type Field,
   type Schemas,
 } from '../../../../../src/http/ui/page/schema.ts';
-import { leftOutOfChange } from '../../../../../src/http/ui/page/verbs.ts';
+import { leftOutOfChange, offeredOfChange } from '../../../../../src/http/ui/page/verbs.ts';
+import { vmChangeOf, type VmChangeRequest } from '../../../../../src/wire/vmchange.ts';
+import { VmSpec } from '../../../../../src/api/vm.ts';
 
 test.each([
   ['gpuPassthrough', 'GPU passthrough'],
@@ -139,6 +141,27 @@ describe('a form without some fields', () => {
     );
     expect(pathsOf(offered).filter((path) => leftOutOfChange.has(path))).toEqual([]);
     expect(pathsOf(offered).filter((path) => /size|storage/i.test(path))).toEqual([]);
+  });
+});
+
+describe('the form of a change of a VM of a pool', () => {
+  const body: VmChangeRequest = { customVMMetadata: 'a=b', sshAuthorizedKeys: ['ssh-ed25519 A'], timeout: 3 };
+
+  test('has the settings that its template does not fix, and no others', () => {
+    const { components } = openApiOf(routes) as { components: { schemas: Schemas } };
+    const names = fieldsOf(components.schemas['VMChangeRequest'] ?? {}, components.schemas).map(
+      ({ path }) => path,
+    );
+    const offered = offeredOfChange({ pool: 'ci' });
+    expect(names.filter((name) => offered?.has(name)).toSorted()).toEqual(Object.keys(body).toSorted());
+    expect(offeredOfChange({})).toBeUndefined();
+  });
+
+  test('has what kube-apiserver takes of such a VM', () => {
+    const rules = JSON.stringify(VmSpec.meta());
+    const excluded = (field: string) => rules.includes(`pool excludes ${field},`);
+    expect(Object.keys(vmChangeOf(body)).filter(excluded)).toEqual([]);
+    expect(excluded('disk') && excluded('cpu')).toBe(true);
   });
 });
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import {
+  canGrow,
   consequenceOf,
   fittingCommands,
   meaningOfDeletion,
@@ -27,6 +28,10 @@ describe('a VM whose guest has shut itself down', () => {
     expect(consequenceOf('stop', {})).toContain('its grace period');
     expect(consequenceOf('start', vm)).toBeUndefined();
   });
+});
+
+test('the disk of a VM of a pool is that of the template, and does not grow', () => {
+  expect([canGrow({}), canGrow({ pool: 'ci' })]).toEqual([true, false]);
 });
 
 describe('the deletion of a VM', () => {
