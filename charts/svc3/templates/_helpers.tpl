@@ -178,6 +178,7 @@ the cluster the api shows another certificate, which it has signed itself.
 SVC3_DEFAULT_NAMESPACE: {{ .Values.defaultNamespace | quote }}
 SVC3_GPU_PASSTHROUGH_ENABLED: {{ .Values.gpuPassthrough.enabled | quote }}
 SVC3_GPU_TOWER_CARDS: {{ join "," .Values.gpuPassthrough.towerCards | quote }}
+SVC3_NODE_AGENT_ENABLED: {{ .Values.nodeAgent.enabled | quote }}
 SVC3_HOST_PORTS_ALLOWED: {{ include "svc3.portRange" (list "hostPorts.allowed" .Values.hostPorts.allowed) }}
 SVC3_PORT_RANGE_SSH: {{ include "svc3.portRange" (list "portRanges.ssh" .Values.portRanges.ssh) }}
 SVC3_PORT_RANGE_SCREENSHARE: {{ include "svc3.portRange" (list "portRanges.screenshare" .Values.portRanges.screenshare) }}

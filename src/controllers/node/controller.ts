@@ -22,7 +22,8 @@ type Parts = Pick<
 
 /**
  * Keeps label `svc3.dev/gpu-passthrough`, annotation `svc3.dev/gpu-passthrough-reason` and condition
- * `svc3.dev/GPUUnavailable` of every Node true, whoever changes them. To be made before the runtime's informers run.
+ * `svc3.dev/GPUUnavailable` of every Node true, whoever changes them; takes away what agents have found where the installation has none any more. To be
+ * made before the runtime's informers run.
  */
 export function createNodeController(runtime: Parts): Controller {
   const nodeInformer = runtime.informers.get(nodes);

@@ -14,6 +14,8 @@ export interface NodeVerdict {
    * nothing to say.
    */
   readonly reason: string | undefined;
+  /** Annotation `svc3.dev/hardware` goes: whoever wrote it is gone, and the hardware may be another by now. */
+  readonly forgetsHardware?: boolean;
 }
 
 /** Changes to a Node; a key with null is taken away. */
@@ -29,12 +31,20 @@ const enabled = 'enabled';
  * qualifies (spec: GPU passthrough rules 3 and 5). A fault only adds to the reason: it goes away, or its VM does.
  */
 export function decideNode(node: Node, settings: NodeSettings, fault?: GpuFault): NodeVerdict {
+  const verdict = decideGpus(node, settings, fault);
+  return settings.nodeAgentEnabled ? verdict : { ...verdict, forgetsHardware: true };
+}
+
+function decideGpus(node: Node, settings: NodeSettings, fault: GpuFault | undefined): NodeVerdict {
   const architecture =
     node.metadata.labels?.['kubernetes.io/arch'] ?? node.status?.nodeInfo?.architecture ?? 'amd64';
   // Rule 1: always on, nothing to enable.
   if (architecture === 'arm64') return { isEnabled: false, reason: undefined };
   if (!settings.gpuPassthroughEnabled) {
     return no('GPU passthrough is off in this cluster (chart value gpuPassthrough.enabled)');
+  }
+  if (!settings.nodeAgentEnabled) {
+    return no('no node agent looks at the hardware in this cluster (chart value nodeAgent.enabled)');
   }
   const reading = readHardware(node.metadata.annotations?.[annotations.hardware]);
   const unfit = reading.kind === 'hardware' ? whyNotQualified(reading.hardware, settings) : undefined;
@@ -69,13 +79,17 @@ function whyNotAllowed(node: Node): string | undefined {
 /** What is to be changed on the Node; undefined where it is as it should be. */
 export function nodePatch(node: Node, verdict: NodeVerdict): NodePatch | undefined {
   const label = verdict.isEnabled ? enabled : null;
-  const reason = verdict.reason ?? null;
+  const present = node.metadata.annotations ?? {};
+  const wanted = {
+    [annotations.gpuPassthroughReason]: verdict.reason ?? null,
+    ...(verdict.forgetsHardware === true ? { [annotations.hardware]: null } : {}),
+  };
+  const changed = Object.entries(wanted).filter(([key, value]) => (present[key] ?? null) !== value);
   const isLabelRight = (node.metadata.labels?.[labels.gpuPassthrough] ?? null) === label;
-  const isReasonRight = (node.metadata.annotations?.[annotations.gpuPassthroughReason] ?? null) === reason;
-  if (isLabelRight && isReasonRight) return undefined;
+  if (isLabelRight && changed.length === 0) return undefined;
   return {
     ...(isLabelRight ? {} : { labels: { [labels.gpuPassthrough]: label } }),
-    ...(isReasonRight ? {} : { annotations: { [annotations.gpuPassthroughReason]: reason } }),
+    ...(changed.length === 0 ? {} : { annotations: Object.fromEntries(changed) }),
   };
 }
 

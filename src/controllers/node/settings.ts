@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { flag } from '../../config.ts';
 
 /** Chart value `gpuPassthrough.towerCards`: PCI ids of the D500-class cards, comma-separated. Empty: no card counts as one. */
 export const towerCards = z
@@ -14,20 +15,24 @@ export const towerCards = z
   .pipe(z.array(z.string().regex(/^[0-9a-f]{4}:[0-9a-f]{4}$/, 'must be vendor:device, e.g. 1002:679e')));
 
 /** Settings of the node controller, as the chart writes them; `SVC3_GPU_PASSTHROUGH_ENABLED` is shared with VMs. */
-export const nodeSettings = { SVC3_GPU_TOWER_CARDS: towerCards };
+export const nodeSettings = { SVC3_GPU_TOWER_CARDS: towerCards, SVC3_NODE_AGENT_ENABLED: flag(true) };
 
 export interface NodeSettings {
   /** Chart value `gpuPassthrough.enabled` (spec: GPU passthrough rule 3). */
   readonly gpuPassthroughEnabled: boolean;
   readonly towerCards: readonly string[];
+  /** Chart value `nodeAgent.enabled`: where it is false, what stands on Nodes of their hardware is of an agent that is gone. */
+  readonly nodeAgentEnabled: boolean;
 }
 
 export function nodeSettingsOf(environment: {
   SVC3_GPU_PASSTHROUGH_ENABLED: boolean;
   SVC3_GPU_TOWER_CARDS: readonly string[];
+  SVC3_NODE_AGENT_ENABLED: boolean;
 }): NodeSettings {
   return {
     gpuPassthroughEnabled: environment.SVC3_GPU_PASSTHROUGH_ENABLED,
     towerCards: environment.SVC3_GPU_TOWER_CARDS,
+    nodeAgentEnabled: environment.SVC3_NODE_AGENT_ENABLED,
   };
 }

@@ -283,7 +283,7 @@ describe('Nodes', () => {
   beforeAll(async () => {
     const base: Partial<Node['metadata']> = {
       labels: { keep: 'me', 'svc3.dev/gpu-passthrough': 'enabled', 'tag.svc3.dev/old': 'true' },
-      annotations: { keep: 'me' },
+      annotations: { keep: 'me', 'svc3.dev/hardware': '{"version":0}' },
     };
     await Promise.all([one, other].map(({ name }) => admin.create(nodes, { metadata: { ...base, name } })));
     const pod = await admin.create(pods, {
@@ -301,7 +301,7 @@ describe('Nodes', () => {
   });
 
   const onlyGpu =
-    'the operator may change only the label svc3.dev/gpu-passthrough, the annotation svc3.dev/gpu-passthrough-reason and the condition svc3.dev/GPUUnavailable of a Node';
+    'the operator may change only the label svc3.dev/gpu-passthrough, the annotation svc3.dev/gpu-passthrough-reason and the condition svc3.dev/GPUUnavailable of a Node, and take away the annotation svc3.dev/hardware';
   const onlyTags = 'the api may change only labels tag.svc3.dev/* of a Node';
   const onlyHardware = 'the node agent may change only the annotation svc3.dev/hardware of a Node';
   const onlyOwn = 'the node agent may change only the Node it runs on';
@@ -310,6 +310,7 @@ describe('Nodes', () => {
     ['operator', one, label('svc3.dev/gpu-passthrough', 'enabled'), 'sets the GPU label', 'ok'],
     ['operator', other, label('svc3.dev/gpu-passthrough', null), 'removes the GPU label', 'ok'],
     ['operator', one, annotation('svc3.dev/gpu-passthrough-reason', 'why'), 'says why', 'ok'],
+    ['operator', other, annotation('svc3.dev/hardware', null), 'takes the hardware facts away', 'ok'],
     ['operator', one, label('svc3.dev/allow-gpu-passthrough', 'true'), 'allows GPUs itself', onlyGpu],
     ['operator', one, label('tag.svc3.dev/x', 'true'), 'tags', onlyGpu],
     ['operator', one, label('keep', null), "removes another's label", onlyGpu],

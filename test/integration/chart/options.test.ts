@@ -255,6 +255,12 @@ describe('monitors', () => {
     const objects = await rendered('--set=serviceMonitor.enabled=true', '--set=nodeAgent.enabled=false');
     expect(named(objects, 'ServiceMonitor')).toEqual(['svc3-api', 'svc3-operator']);
   });
+
+  test.each(['true', 'false'])('the operator knows whether there are node agents: %s', async (enabled) => {
+    const objects = await rendered(`--set=nodeAgent.enabled=${enabled}`);
+    const settings = objects.find(({ metadata }) => metadata.name === 'svc3-settings');
+    expect(settings?.data).toMatchObject({ SVC3_NODE_AGENT_ENABLED: enabled });
+  });
 });
 
 test.each([

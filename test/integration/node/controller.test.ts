@@ -66,7 +66,7 @@ async function startOperator(gpuPassthroughEnabled: boolean): Promise<Write[]> {
     log,
     metrics: createMetrics(),
     gate: { isHeld: () => true, assertHeld: () => undefined },
-    settings: { gpuPassthroughEnabled, towerCards: ['1002:679e'] },
+    settings: { gpuPassthroughEnabled, towerCards: ['1002:679e'], nodeAgentEnabled: true },
   });
   const running = [informers.run(stopping.signal), controller.run(stopping.signal)];
   await informers.synced();

@@ -157,13 +157,13 @@ describe('the label of a node (spec: GPU passthrough rules 1, 3 and 5)', () => {
     ],
   ])('%s', (_sentence, gpuPassthroughEnabled, labels, hardware, ...verdict) => {
     const [isEnabled, reason] = verdict;
-    const settings = { gpuPassthroughEnabled, towerCards: ['1002:679e'] };
+    const settings = { gpuPassthroughEnabled, towerCards: ['1002:679e'], nodeAgentEnabled: true };
     expect(decideNode(aNode(labels, hardware), settings)).toEqual({ isEnabled, reason });
   });
 });
 
 describe('a fault that a VM reports', () => {
-  const settings = { gpuPassthroughEnabled: true, towerCards: ['1002:679e'] };
+  const settings = { gpuPassthroughEnabled: true, towerCards: ['1002:679e'], nodeAgentEnabled: true };
   const fault = { node: 'n1', message: 'VM a/b cannot use the GPUs: busy' };
 
   it('is the reason of a node that is enabled, which stays so', () => {
@@ -178,6 +178,33 @@ describe('a fault that a VM reports', () => {
     ['a node whose cards a driver of the host has', allow, 'held', 'not usable yet: '],
   ])('does not hide the reason of %s', (_sentence, labels, hardware, reason) => {
     expect(decideNode(aNode(labels, hardware), settings, fault).reason).toContain(reason);
+  });
+});
+
+describe('what an agent has found that is no part of the installation any more', () => {
+  const settings = { gpuPassthroughEnabled: true, towerCards: ['1002:679e'], nodeAgentEnabled: false };
+  const labelled = { ...allow, 'svc3.dev/gpu-passthrough': 'enabled' };
+  const why = 'no node agent looks at the hardware in this cluster (chart value nodeAgent.enabled)';
+
+  it('is taken away with the label, and the reason is said', () => {
+    const node = aNode(labelled, 'tower');
+    expect(nodePatch(node, decideNode(node, settings))).toEqual({
+      labels: { 'svc3.dev/gpu-passthrough': null },
+      annotations: { 'svc3.dev/gpu-passthrough-reason': why, 'svc3.dev/hardware': null },
+    });
+  });
+
+  it('is taken away of an ARM node and where passthrough is off, too', () => {
+    const arm = aNode({ 'kubernetes.io/arch': 'arm64' }, 'arm64');
+    const patch = { annotations: { 'svc3.dev/hardware': null } };
+    expect(nodePatch(arm, decideNode(arm, settings))).toEqual(patch);
+    const off = decideNode(aNode({}, 'tower'), { ...settings, gpuPassthroughEnabled: false });
+    expect(nodePatch(aNode({}, 'tower'), off)).toMatchObject(patch);
+  });
+
+  it('leaves nothing to write on a node of which it is gone', () => {
+    const metadata = storedMeta({ name: 'n1', annotations: { 'svc3.dev/gpu-passthrough-reason': why } });
+    expect(nodePatch({ metadata }, decideNode({ metadata }, settings))).toBeUndefined();
   });
 });
 
