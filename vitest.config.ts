@@ -21,14 +21,16 @@ const ownCluster = ['test/life/reboot.test.ts'];
 
 // Integration tests that take a minute or more each, most of them for the guests that they boot: `.ci/run` runs them, `npm test` does not (README.md).
 const long = [
-  'test/faults/{fullvolume,largevm,poolclaims,stalecaches}.test.ts',
+  'test/faults/{burst,deploydeadline,fullvolume,largevm,poolclaims,saveanswers,savethendelete,silentregistry,stalecaches,vanishedimage}.test.ts',
   'test/integration/chart/firing.test.ts',
   'test/integration/credential/faults.test.ts',
   'test/integration/http/{console,fuzz,page*}.test.ts',
   'test/integration/image/{crash,faults,save}.test.ts',
   'test/integration/node/storm.test.ts',
   'test/integration/tracing/collectors.test.ts',
-  'test/integration/runner/!(boot|crash|disk|gpu|power).test.ts',
+  'test/integration/runner/!(boot|disk|gpu).test.ts',
+  'test/integration/vm/traces.test.ts',
+  'test/integration/worker/work.test.ts',
 ];
 
 const integration = {
