@@ -18,8 +18,8 @@ const steps: ReadonlyArray<{ name: string; command: string[]; hint: string }> = 
     hint: 'cite a page of this repository, or bring it in',
   },
   {
-    name: 'rooms',
-    command: ['node', 'scripts/rooms.ts'],
+    name: 'imports',
+    command: ['node', 'scripts/imports.ts'],
     hint: 'keep to the table in docs/architecture.md, or change it with a reason',
   },
   {

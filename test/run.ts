@@ -174,7 +174,7 @@ const command =
   async () =>
     runCommand(words);
 
-const checks = ['format', 'lint', 'types', 'citations', 'rooms', 'generate'];
+const checks = ['format', 'lint', 'types', 'citations', 'imports', 'generate'];
 
 const works = {
   packages: command('node', 'test/packages.ts'),

@@ -50,8 +50,9 @@ export interface PossibleUsers {
 
 /**
  * Who needs a disk of the store: VMs that run from it (whatever version of it) or will, since they name it and are not placed yet,
- * pools whose guests do, and copies that are not there yet. Nobody starts from what never got anything into the store: what waits for it
- * finds another of the name, or none. Its copies need it as long as it is being made; once it is being deleted nothing comes of it.
+ * pools that name it or whose guests were made from it, and copies that are not there yet. Nobody starts from what never got
+ * anything into the store: what waits for it finds another of the name, or none. Its copies need it as long as it is being made; once
+ * it is being deleted nothing comes of it.
  *
  * @returns as in `in use by VMs a, b and VMPool ci`, ten names of a kind at most; undefined where nobody does
  */
@@ -89,11 +90,16 @@ export function refuseWhileUsed(disk: UsedDisk, users: PossibleUsers): void {
 
 function isVmsDisk(disk: UsedDisk, vm: Vm, config: PossibleUsers['config']): boolean {
   const { field } = disk;
-  const runsFrom = vm.status?.effective?.[field];
+  // A medium that was taken out is in no drive, also where the settings of a VM without a pod have it still.
+  if (field === 'iso' && vm.spec.iso === '') return false;
+  const { effective } = vm.status ?? {};
+  const runsFrom = effective?.[field];
   // What a VM that was placed names now says nothing of what it runs from.
   if (runsFrom !== undefined && disk.repositories.length > 0)
     return liesAt(disk, runsFrom) || (field === 'image' && wasPlacedFrom(disk, vm));
   if (runsFrom === undefined && !disk.isStored) return false;
+  // Placed without a medium: what its VMConfig names by now is for those that are placed after it.
+  if (effective !== undefined && runsFrom === undefined && vm.spec[field] === undefined) return false;
   if (namespaceOfDisk(vm, field) !== disk.namespace) return false;
   const key = configKeyOf(vm);
   const configured = key === undefined ? undefined : config(key.name, key.namespace)?.spec[field];
@@ -110,6 +116,8 @@ function isPoolsDisk(disk: UsedDisk, pool: VmPool, config: PossibleUsers['config
   const { template } = pool.spec;
   const { namespace } = pool.metadata;
   if (!disk.isStored || namespace !== disk.namespace || isTerminating(pool)) return false;
+  // A VM that gets such a guest is started from its image again.
+  if (pool.status?.images?.some((reference) => liesAt(disk, reference)) === true) return true;
   const configured =
     template.config === undefined ? undefined : config(template.config, namespace)?.spec[disk.field];
   return names(disk, template[disk.field] ?? configured);

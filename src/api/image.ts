@@ -186,6 +186,10 @@ export const imageAnnotations = {
   upload: 'svc3.dev/upload',
   /** On Images and ISOs: id of that upload, so that a client that lost the answer learns that it is done. */
   uploadId: 'svc3.dev/upload-id',
+  /** On Images of a save: UID of the VM that was meant, since another one may have its name by now. */
+  savedVm: 'svc3.dev/saved-vm',
+  /** On Images of a commit: `<request>/<UID of the VM that was meant>`; said of another request it says nothing. */
+  committedVm: 'svc3.dev/committed-vm',
   /** On Images that are blank or uploaded: amd64 or arm64, since nothing else says it. */
   architecture: 'svc3.dev/architecture',
 } as const;

@@ -29,6 +29,17 @@ export const waitsForPerson: ReadonlyMap<string, number> = new Map([
   ['ImageFailed', applyOrderMs],
 ]);
 
+/** The same of a VMPool; the time is that since it is not Ready. */
+export const poolWaitsForPerson: ReadonlyMap<string, number> = new Map([
+  ['ImagePullDenied', 0],
+  ['ArchitectureMismatch', 0],
+  ['ConfigNotFound', applyOrderMs],
+  ['ImageNotFound', applyOrderMs],
+  ['ImageFailed', applyOrderMs],
+  // The Image stays as long as the pool names it.
+  ['ImageTerminating', applyOrderMs],
+]);
+
 /** Reasons of an Image or ISO that is not ready for which nothing goes on until somebody acts. */
 export const diskWaitsForPerson: ReadonlySet<string> = new Set([
   'AwaitingUpload',

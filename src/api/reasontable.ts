@@ -53,7 +53,7 @@ export const reasonTable: readonly ReasonRow[] = [
     Starting: ['The VM is being started.', waits],
     Claiming: [
       'The VM gets a guest of its pool that waits; where none does, it is being deployed from the template of the pool.',
-      'Nothing, for a moment. Where it stays so, the operator does not reach the pod: let a NetworkPolicy of the namespace allow port 8443.',
+      'Nothing, for a moment. Where it stays so, the operator does not reach the pod: let a NetworkPolicy of the namespace allow port 8443. After two minutes the VM gets a pod of its own where it is certain that the guest was told nothing ([pools](pools.md#a-ci-system)).',
     ],
     GuestNotReady: [
       'The VM runs; its guest does not answer yet what spec.readiness asks.',
@@ -369,14 +369,14 @@ export const reasonTable: readonly ReasonRow[] = [
   }),
   ...rows('VMPool', 'Ready', 'True', {
     Filled: ['As many guests wait as spec.minIdle says.', nothing],
+    AtMaxSize: [
+      'Fewer guests wait than spec.minIdle says: with the VMs of the pool they are as many as spec.maxSize allows. The next one is booted when a VM is deleted.',
+      'Nothing; where VMs are to find guests that wait, delete VMs or raise spec.maxSize.',
+    ],
   }),
   ...rows('VMPool', 'Ready', 'False', {
     Preparing: ['Guests are being booted.', waits],
     AskingRegistry: ['As with a VM.', waits],
-    AtMaxSize: [
-      'There are as many VMs of the pool and waiting guests as spec.maxSize allows.',
-      'Delete VMs, or raise spec.maxSize.',
-    ],
     Unschedulable: [
       'No node fits, or VMs wait for a node, which come first; the message says which.',
       'Free or add what is missing.',
@@ -399,6 +399,12 @@ export const reasonTable: readonly ReasonRow[] = [
     GPUPassthroughDisabled: ['As with a VM.', 'As with a VM.'],
   }),
   ...rows('VMPool', 'Stalled', 'True', {
+    ImagePullDenied: ['As with Ready.', 'As with Ready.'],
+    ArchitectureMismatch: ['As with Ready.', 'As with Ready.'],
+    ConfigNotFound: ['As with Ready, for more than a minute.', 'As with Ready.'],
+    ImageNotFound: ['As with Ready, for more than a minute.', 'As with Ready.'],
+    ImageFailed: ['As with Ready, for more than a minute.', 'As with Ready.'],
+    ImageTerminating: ['As with Ready, for more than a minute.', 'As with Ready.'],
     InvalidSpec: ['As with Ready.', 'As with Ready.'],
     GPUPassthroughDisabled: ['As with Ready.', 'As with Ready.'],
   }),

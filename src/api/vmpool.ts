@@ -116,6 +116,14 @@ export const VmPoolStatus = z
       .max(256)
       .optional()
       .describe('Selects the pods that wait, as the scale subresource tells it.'),
+    images: z
+      .array(z.string().max(1024).describe('An OCI reference with its digest.'))
+      .max(32)
+      .meta({ 'x-kubernetes-list-type': 'atomic' })
+      .optional()
+      .describe(
+        'Images and ISOs that its guests were made from, whatever the template says now: they are in use as long as one of these guests waits.',
+      ),
   })
   .describe('What svc3 knows about the pool.');
 export type VmPoolStatus = z.infer<typeof VmPoolStatus>;

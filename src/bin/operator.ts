@@ -80,7 +80,8 @@ function runnerOpener(keys: ControlKeys): (target: RunnerTarget) => RunnerClient
       ...(signal === undefined ? {} : { signal }),
       sign(claims) {
         const key = keys.signingKey();
-        if (key === undefined) throw new Svc3Error('ServiceUnavailable', 'there is no control key');
+        if (key === undefined)
+          throw new Svc3Error('ServiceUnavailable', 'there is no control key that can be read');
         return signControlToken(claims, key);
       },
     });
@@ -187,7 +188,7 @@ async function start(signal: AbortSignal): Promise<void> {
     log,
     onDropped: metrics.eventDropped,
   });
-  const controlKeys = createControlKeys(guarded, controlKeySecrets(informers));
+  const controlKeys = createControlKeys(guarded, controlKeySecrets(informers), log);
   const common: Common = { client: guarded, informers, recorder, log, metrics, gate };
   const controllers = createControllers(common, controlKeys, metrics, starts);
   followStates(metrics, informers, elector);

@@ -13,7 +13,7 @@ export type Priority = 'normal' | 'low';
  */
 export const lowPriorityMs = 1_000;
 
-/** While keys that were low wait beside others, those get one turn in so many: neither kind starves the other. */
+/** While aged keys of low priority wait, one turn in so many is for normal keys: neither kind starves the other. */
 const turnsOfNormal = 4;
 
 export interface WorkqueueOptions extends BackoffOptions {
@@ -75,10 +75,10 @@ function groupOf(key: string): string {
 class WaitingKeys {
   readonly #normal = new FairQueue<string>();
   readonly #low = new FairQueue<string>();
-  /** They were low for `lowPriorityMs`. */
+  /** Keys of low priority that have waited for `lowPriorityMs`. */
   readonly #aged = new FairQueue<string>();
   readonly #since = new Map<string, number>();
-  /** Since when keys of low priority wait, the first that came first. */
+  /** Since when keys of low priority wait, in milliseconds of `performance.now()`; the oldest first. */
   readonly #lowSince = new Map<string, number>();
   #turn = 0;
 
@@ -86,7 +86,7 @@ class WaitingKeys {
     return this.#since.size;
   }
 
-  /** Whether it did not wait yet. */
+  /** Returns whether the key is new; one that waits with low priority is lifted where it is normal by now. */
   add(key: string, priority: Priority): boolean {
     const isNew = !this.#since.has(key);
     const now = performance.now();

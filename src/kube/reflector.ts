@@ -21,7 +21,7 @@ export const defaultTuning: ReflectorTuning = {
 /** How often a list that is older than what was already seen is asked for again before it counts (etcd restored from a backup). */
 const staleLists = 3;
 
-/** Where a reflector puts what it hears, in the server's order. */
+/** Where a reflector puts what it receives, in the server's order. */
 export interface Sink<T extends KubeObject> {
   replace(objects: readonly T[]): void;
   put(object: T): void;
@@ -67,8 +67,8 @@ export function backoffMs(
 }
 
 /**
- * Keeps a sink true to one resource of the server: list, then watch from there, for ever. Errors never end it; it ends
- * with the signal. Events that the sink has seen (a replay) are dropped by their resourceVersion.
+ * Keeps a sink in step with one resource of kube-apiserver: list, then watch from there, until the signal. No error ends
+ * it. Events that the sink has seen (a replay) are dropped by their resourceVersion.
  */
 export class Reflector<T extends KubeObject> {
   readonly #options: InformerOptions<T>;
@@ -88,7 +88,7 @@ export class Reflector<T extends KubeObject> {
     this.#transform = options.transform ?? dropManagedFields;
   }
 
-  /** Since the last list, event or bookmark; undefined before the first list. In milliseconds. */
+  /** Milliseconds since the last list, event or bookmark; undefined before the first list. */
   silenceMs(): number | undefined {
     return this.#heardAt === undefined ? undefined : performance.now() - this.#heardAt;
   }
@@ -112,8 +112,8 @@ export class Reflector<T extends KubeObject> {
         if (signal.aborted) return;
         failure = error;
         failures = this.#version === before ? failures + 1 : 0;
-        // A 410 to a watch is the ordinary end of a version, not a failure, and a server that was away is back: a new list mends it at
-        // once. Where that did not help the wait grows.
+        // A watch is answered with 410 once etcd has compacted its version, as after an outage: a new list mends that, so it follows
+        // at once. Where the list itself fails, the wait grows.
         if (!isListing && isSvc3Error(error, 'Expired', 'Gone')) failures = 0;
         needsList ||= mustRelist(error);
         this.#logFailure(error, failures, needsList);
@@ -172,7 +172,7 @@ export class Reflector<T extends KubeObject> {
     }
   }
 
-  /** One watch from the last version seen until it ends; resolves to whether it was of any use. */
+  /** One watch from the last version seen until it ends; resolves to false where it ended at once and brought nothing, which counts as a failure. */
   async #watch(signal: AbortSignal): Promise<boolean> {
     const { watchMinMs, watchMaxMs, silenceMs, backoffMinMs } = this.#tuning;
     const started = performance.now();
@@ -220,7 +220,7 @@ export class Reflector<T extends KubeObject> {
     this.#version = version;
   }
 
-  /** Milliseconds until the next try; a watch that had brought something and was cut is no reason to wait long. */
+  /** Milliseconds until the next try; a watch that brought something before it was cut is resumed within 100 ms. */
   #delayMs(failures: number, error: unknown): number {
     const retryAfter = isSvc3Error(error) ? (error.details.retryAfterSeconds ?? 0) * 1000 : 0;
     return Math.max(retryAfter, failures === 0 ? Math.random() * 100 : backoffMs(failures, this.#tuning));
@@ -242,7 +242,7 @@ export class Reflector<T extends KubeObject> {
   }
 }
 
-/** Watches that break are resumed; only what says that the version is of no use any more leads to a new list. */
+/** Whether the version is of no use any more. A watch that breaks in any other way is resumed from it. */
 function mustRelist(error: unknown): boolean {
   return !isPassing(error) && !isSvc3Error(error, 'Unauthorized');
 }

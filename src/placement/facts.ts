@@ -10,11 +10,11 @@ export type Accelerator = 'kvm' | 'tcg';
 export interface Neighbour {
   readonly namespace: string;
   readonly labels: Labels;
-  /** Pods of its namespace that it does not bear near it (required anti-affinity). */
+  /** Pods of its namespace that may not be in one topology domain with it (required anti-affinity). */
   readonly repels: readonly PodTerm[];
 }
 
-/** Pods by their labels, in places that a label of nodes makes. */
+/** Pods by their labels, in the topology domains that a node label makes. */
 export interface PodTerm {
   readonly labelSelector?: Selector | undefined;
   readonly topologyKey: string;
@@ -52,8 +52,8 @@ export interface NodeFacts {
 export interface PodFacts {
   readonly uid: string;
   readonly node: string;
-  /** UID of the live VM that the operator made this pod for; the assumption made for that VM ends when its pod is seen. */
-  readonly claim: string | undefined;
+  /** What its node was assumed under: the UID of the live VM that it was made for, or the key of a pool's pod. The assumption ends when the pod is seen. */
+  readonly assumedAs: string | undefined;
   /** Requests; the port dimensions are ignored, they come from the ports. */
   readonly requests: ResourceVector;
   readonly ports: readonly HostPort[];

@@ -52,7 +52,7 @@ export class Inventory {
   readonly #assumed = new Map<string, Usage>();
   readonly #portUsers = new Map<string, Set<NodeState>>();
   readonly #neighbours = new Map<string, Set<Usage>>();
-  /** Namespace -> how many of its neighbours repel somebody. */
+  /** Namespace -> how many of its pods and decisions have required anti-affinity. */
   readonly #repelling = new Map<string, number>();
   readonly #dirty = new Set<NodeState>();
   #known = 0;
@@ -86,7 +86,7 @@ export class Inventory {
 
   /** A pod that is bound to a node, or a VM's that is pinned on one; ends the assumption made for its VM. Says whether anything is new. */
   setPod(pod: PodFacts): boolean {
-    if (pod.claim !== undefined) this.forget(pod.claim);
+    if (pod.assumedAs !== undefined) this.forget(pod.assumedAs);
     const old = this.#pods.get(pod.uid);
     if (old !== undefined) {
       if (sameUsage(old, pod)) return false;
@@ -108,17 +108,20 @@ export class Inventory {
     return true;
   }
 
-  /** Counts a decision at once, until the pod of this claim (the VM's UID) is seen or the decision is forgotten. */
-  assume(claim: string, usage: Usage): void {
-    this.forget(claim);
-    this.#assumed.set(claim, usage);
+  /**
+   * Counts a decision at once, until its pod is seen (`PodFacts.assumedAs`) or the decision is forgotten.
+   * @param key - UID of the VM; of a guest of a pool the key of its pod
+   */
+  assume(key: string, usage: Usage): void {
+    this.forget(key);
+    this.#assumed.set(key, usage);
     this.#take(usage);
   }
 
-  forget(claim: string): void {
-    const usage = this.#assumed.get(claim);
+  forget(key: string): void {
+    const usage = this.#assumed.get(key);
     if (usage === undefined) return;
-    this.#assumed.delete(claim);
+    this.#assumed.delete(key);
     this.#release(usage);
   }
 
@@ -150,7 +153,7 @@ export class Inventory {
     return this.#neighbours.get(namespace) ?? noUsages;
   }
 
-  /** Whether any of them wants certain pods of the namespace to stay away. */
+  /** Whether any of them has required anti-affinity. */
   hasRepelling(namespace: string): boolean {
     return (this.#repelling.get(namespace) ?? 0) > 0;
   }
@@ -204,7 +207,7 @@ export class Inventory {
     this.#dirty.add(state);
   }
 
-  /** Where an agent comes or goes, the node may be of another class. */
+  /** A node agent that comes or goes may change the class of its node (`KvmState`). */
   #countAgent(state: NodeState, sign: 1 | -1): void {
     state.agents += sign;
     this.#unlink(state);
@@ -240,7 +243,7 @@ export class Inventory {
     state.class = undefined;
   }
 
-  /** Puts the nodes that changed where they now belong; many events on a node cost one move. */
+  /** Moves the nodes that changed into their class and place in its tree; many events on a node cost one move. */
   #applyChanges(): void {
     for (const state of this.#dirty) {
       // Not known, or not any more: what is used there waits for the Node.

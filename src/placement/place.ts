@@ -24,7 +24,7 @@ import {
   PODS,
   type ResourceVector,
 } from './resources.ts';
-import { coldReason, type MemoryRequest } from './warmth.ts';
+import { coldReason, type MemoryRequest } from './warmstart.ts';
 import { softTaints, type Toleration, toleratesAll } from './taints.ts';
 
 /** What one VM asks of a node. */
@@ -50,7 +50,7 @@ export interface PlacementRequest extends AffinityRequest {
   readonly reservedPorts: readonly HostPort[];
   /** What the guest may go on from instead of booting: nodes that it fits are preferred. */
   readonly memory?: MemoryRequest | undefined;
-  /** Nodes that have just turned the pod away: not taken, though nothing speaks against them. */
+  /** Nodes that have just turned the pod away: not chosen, although they pass every filter. */
   readonly avoid?: ReadonlySet<string>;
 }
 
@@ -138,13 +138,13 @@ function bestOf(
   return best;
 }
 
-/** Whether labels of nodes or neighbours have a say in where this may go. */
+/** Whether the decision depends on labels: by affinity or spread constraints of this VM, or anti-affinity of pods that are there. */
 export function hasAffinity(inventory: Inventory, request: PlacementRequest): boolean {
   const { affinity, topologySpreadConstraints, namespace } = request;
   return affinity !== undefined || topologySpreadConstraints.length > 0 || inventory.hasRepelling(namespace);
 }
 
-/** Undefined where labels have no say. */
+/** Undefined where the decision does not depend on labels. */
 export function affinityRules(inventory: Inventory, request: PlacementRequest): AffinityRules | undefined {
   return hasAffinity(inventory, request) ? new AffinityRules(inventory, request) : undefined;
 }
@@ -241,7 +241,7 @@ function excludesForGood(facts: ClassFacts, request: PlacementRequest): string |
   return undefined;
 }
 
-/** A pod has its accelerator as long as it lives: one that is about to be there, or known, is waited for. */
+/** A pod keeps its accelerator as long as it lives: a node whose kvm device or report is due is waited for. */
 function awaits(facts: ClassFacts, request: PlacementRequest): string | undefined {
   if ((facts.accelerator ?? request.accelerator) === 'tcg') return undefined;
   if (facts.kvm === 'Found') return reasons.kvmMissing;

@@ -19,16 +19,16 @@ import {
  * What placement counts of a pod; undefined for one that has ended or that is on no node. The pod that the operator made
  * for a VM counts before kube-scheduler has bound it: its node is decided. Any other pod may name a node without ever
  * getting there, so that only a bound one counts.
- * @param claim - UID of the live VM that the pod was made for
+ * @param assumedAs - what its node was assumed under: the UID of the live VM that the pod was made for, or the key of a pool's pod
  */
-export function podFacts(pod: Pod, claim?: string): PodFacts | undefined {
-  const node = claim === undefined ? pod.spec.nodeName : nodeOf(pod);
+export function podFacts(pod: Pod, assumedAs?: string): PodFacts | undefined {
+  const node = assumedAs === undefined ? pod.spec.nodeName : nodeOf(pod);
   const phase = pod.status?.phase;
   if (node === undefined || phase === 'Succeeded' || phase === 'Failed') return undefined;
   return {
     uid: pod.metadata.uid,
     node,
-    claim,
+    assumedAs,
     requests: requestsOf(pod),
     ports: hostPortsOf(pod),
     neighbour: neighbourOf(pod),

@@ -7,7 +7,7 @@ import type { GuestAgent } from './agent.ts';
 import type { Machine } from './machine.ts';
 import type { Qmp } from './qmp.ts';
 import { qemuImg } from './qemuimg.ts';
-import { thaw } from './standstill.ts';
+import { catchUpAfter, thaw } from './standstill.ts';
 
 export interface CopyContext {
   readonly target: string;
@@ -135,12 +135,14 @@ export async function atRest(machine: Machine, begin: () => Promise<unknown>): P
   }
   const frozen = await agent.alone(() => whileFrozen(agent, begin));
   if (frozen !== undefined) return frozen;
+  const since = performance.now();
   try {
     await qmp.execute('stop');
     await begin();
   } finally {
     // Also where the answer came too late: the guest is paused then.
     await qmp.execute('cont');
+    catchUpAfter(agent, performance.now() - since);
   }
   return {
     consistency: 'Paused',

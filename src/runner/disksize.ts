@@ -55,15 +55,15 @@ case $type in
 esac
 `;
 
-/** What growing takes at most. */
-const patience = { withinMs: 30_000, everyMs: 250 } as const;
+/** Growing ends within this time, or counts as failed. */
+const polling = { withinMs: 30_000, everyMs: 250 } as const;
 
 /** Whether the guest's root file system has been grown; false with the reason otherwise. */
 export async function growFileSystem(agent: GuestAgent): Promise<{ grown: boolean; why: string }> {
   if (!(await agent.isAnswering())) return { grown: false, why: 'no guest agent answers' };
   try {
     const pid = await startProgram(agent, '/bin/sh', ['-c', growScript]);
-    const { exitcode: code } = await endOf(agent, pid, patience);
+    const { exitcode: code } = await endOf(agent, pid, polling);
     if (code === 0) return { grown: true, why: '' };
     return {
       grown: false,

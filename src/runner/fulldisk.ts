@@ -15,7 +15,7 @@ export interface FullDiskParts {
 
 const retryMs = 5000;
 /** Long enough for a guest that goes on to meet the full disk again. */
-const settleMs = 1000;
+const confirmMs = 1000;
 
 /** A guest that QEMU stopped because its storage is full: says so, and lets it go on when there is space. */
 export class FullDisk {
@@ -52,7 +52,7 @@ export class FullDisk {
     while (!gone.aborted && status.current.reason === 'DiskFull') {
       await pause(retryMs);
       await machine.qmp.execute('cont').catch(() => undefined);
-      await pause(settleMs);
+      await pause(confirmMs);
       if ((await queryStatus(machine.qmp)) === 'running' && status.current.reason === 'DiskFull') {
         status.update({ powerState: 'Running', reason: undefined, message: undefined, retrying: false });
         void catchUp(machine.agent);

@@ -4,7 +4,8 @@ import type { GuestAgent } from './agent.ts';
 
 type Agent = Pick<GuestAgent, 'execute'>;
 
-interface Patience {
+/** How the end of a program in the guest is polled for. */
+interface Polling {
   /** The time that the program has to end. */
   readonly withinMs: number;
   /** Between two looks: each of them takes the guest's time. */
@@ -42,8 +43,8 @@ export async function startProgram(
  *
  * @throws Error where it has failed or not ended in time, in words that go on from its name
  */
-export async function waitForEnd(agent: Agent, pid: number, patience: Patience): Promise<void> {
-  const { exitcode, signal } = await endOf(agent, pid, patience);
+export async function waitForEnd(agent: Agent, pid: number, polling: Polling): Promise<void> {
+  const { exitcode, signal } = await endOf(agent, pid, polling);
   if (exitcode === 0) return;
   throw new Error(signal === undefined ? `exit code ${exitcode}` : `ended by signal ${signal}`);
 }
@@ -57,7 +58,7 @@ export async function waitForEnd(agent: Agent, pid: number, patience: Patience):
 export async function endOf(
   agent: Agent,
   pid: number,
-  { withinMs, everyMs, signal: gone }: Patience,
+  { withinMs, everyMs, signal: gone }: Polling,
 ): Promise<Pick<ExecStatus, 'exitcode' | 'signal'>> {
   const until = performance.now() + withinMs;
   let failure = '';

@@ -16,7 +16,7 @@ type Log = Pick<Logger, 'info' | 'warn'>;
 export const wokenHook = '/usr/lib/svc3/woken';
 
 /** Until it has ended a guest from a memory does not count as running. A new RSA key takes an emulated guest a minute. Looks are few: each takes the guest's time. */
-const hookPatience = { withinMs: 120_000, everyMs: 100 } as const;
+const hookPolling = { withinMs: 120_000, everyMs: 100 } as const;
 
 /** QEMU knows a moment after a guest goes on whether a program of it has the agent's port open; in milliseconds. */
 const knownWithinMs = 3_000;
@@ -93,12 +93,12 @@ async function answering({ agent, qmp }: Guest, log: Log): Promise<Pick<Agent, '
     log.warn({}, 'the guest was told nothing: its agent does not answer');
     return undefined;
   }
-  const patient: Pick<Agent, 'execute'> = {
+  const withTimeout: Pick<Agent, 'execute'> = {
     execute: (command, args, options = {}) =>
       agent.execute(command, args, { timeoutMs: answersWithinMs, ...options }),
   };
-  await thawWhereFrozen(patient);
-  return patient;
+  await thawWhereFrozen(withTimeout);
+  return withTimeout;
 }
 
 interface Chardev {
@@ -149,7 +149,7 @@ async function runHook(
   try {
     const pid = await startProgram(agent, wokenHook, [], told);
     isStarted = true;
-    await waitForEnd(agent, pid, { ...hookPatience, signal });
+    await waitForEnd(agent, pid, { ...hookPolling, signal });
     return undefined;
   } catch (error) {
     return { isStarted, reason: messageOf(error) };

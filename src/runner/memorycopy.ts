@@ -14,6 +14,7 @@ import { qemuImg } from './qemuimg.ts';
 import type { Qmp } from './qmp.ts';
 import { describeMachine, readHostCpu } from './savedmachine.ts';
 import { SerialConsole } from './serialconsole.ts';
+import { catchUpAfter } from './standstill.ts';
 import type { Running } from './watch.ts';
 
 interface MemoryContext {
@@ -78,14 +79,15 @@ interface Stopped {
 /**
  * Hands memory and device state of a running guest to the second QEMU, and begins the copy of its disk, at one stop of the guest.
  *
- * @throws Error in QEMU's words where it cannot be saved; the guest goes on all the same.
+ * @throws Error in QEMU's words where it cannot be saved; the guest goes on all the same, and is told the time where it stood still for long.
  */
-async function atOneStop(
-  { qmp }: Pick<Machine, 'qmp'>,
+export async function atOneStop(
+  { qmp, agent }: Pick<Machine, 'qmp' | 'agent'>,
   second: Pick<SecondQemu, 'qmp' | 'socket'>,
   { signal, begin }: { readonly signal: AbortSignal; readonly begin: () => Promise<unknown> },
 ): Promise<Stopped> {
   let since = Number.NaN;
+  let stoppedMs = Number.NaN;
   const endWatch = qmp.onEvent(({ event }) => {
     if (event === 'STOP') since = performance.now();
   });
@@ -98,8 +100,9 @@ async function atOneStop(
   } finally {
     endWatch();
     await qmp.execute('cont');
+    stoppedMs = Math.ceil(performance.now() - since);
+    catchUpAfter(agent, stoppedMs);
   }
-  const stoppedMs = Math.ceil(performance.now() - since);
   const message = `the guest was stopped for ${stoppedMs} ms, in which the last of its memory was written`;
   return { outcome: { consistency: 'Memory', message, stoppedMs }, received: handedOver.received };
 }

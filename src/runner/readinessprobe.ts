@@ -32,13 +32,13 @@ export class ReadinessProbe {
     const ok = { status: 'ok' };
     if (query.get('vm') !== this.#vmUid) return (await this.#isReady()) ? ok : this.#refuse(response);
     const waitSeconds = Math.min(Number(query.get('wait') ?? 0) || 0, longestWaitSeconds);
-    const isReady = await this.#untilNews(response, performance.now() + waitSeconds * 1000);
+    const isReady = await this.#untilChanged(response, performance.now() + waitSeconds * 1000);
     this.#toldReady = isReady;
     return isReady ? ok : this.#refuse(response);
   }
 
   /** Resolves to whether the guest is ready, when that is not what the last probe was told, or at the given time. */
-  async #untilNews(response: Call['response'], until: number): Promise<boolean> {
+  async #untilChanged(response: Call['response'], until: number): Promise<boolean> {
     for (;;) {
       const { revision } = this.#supervisor.status;
       if (await this.#isReady()) return true;

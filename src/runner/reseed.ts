@@ -7,7 +7,7 @@ import { startProgram, waitForEnd } from './guestprogram.ts';
 type Agent = Pick<GuestAgent, 'execute'>;
 
 /** Most that a guest takes to start a program and end it on a node that has much else to do, in milliseconds: an emulated one takes 100 where it is alone. */
-const patience = { withinMs: 30_000, everyMs: 20 } as const;
+const polling = { withinMs: 30_000, everyMs: 20 } as const;
 
 /** Mixes bytes that no other guest has into the pool of the guest's kernel. The kernel uses the pool when it makes new random numbers next, within a minute. */
 export async function stir(agent: Agent): Promise<void> {
@@ -28,7 +28,7 @@ export async function renewRandomness(agent: Agent, architecture: RunnerSpec['ar
   await stir(agent);
   const pid = await startProgram(agent, '/bin/sh', ['-c', scriptOf(reseedProgram(architecture))]);
   try {
-    await waitForEnd(agent, pid, patience);
+    await waitForEnd(agent, pid, polling);
   } catch (cause) {
     throw new Error(`the guest's kernel made no new random numbers: ${messageOf(cause)}`, { cause });
   }

@@ -6,6 +6,9 @@ type Agent = Pick<GuestAgent, 'execute'>;
 /** Most that an agent takes whose guest has only just gone on, in milliseconds. Whoever else asks it waits meanwhile. */
 const answersWithinMs = 10_000;
 
+/** A stop as long as this leaves a clock behind that nothing in the guest may set right for hours, in milliseconds. */
+const noticedMs = 1_000;
+
 const thawWithinMs = 15_000;
 const thawTries = 5;
 
@@ -19,6 +22,15 @@ export function catchUp(agent: Pick<GuestAgent, 'execute' | 'isAnswering' | 'alo
     await thawWhereFrozen(agent);
     await setClock(agent).catch(() => undefined);
   });
+}
+
+/**
+ * What a guest needs that was stopped for its copy and goes on. Nobody waits for it.
+ *
+ * @param stoppedMs - for how long, in milliseconds; NaN where it was not stopped
+ */
+export function catchUpAfter(agent: Parameters<typeof catchUp>[0], stoppedMs: number): void {
+  if (stoppedMs >= noticedMs) void catchUp(agent);
 }
 
 /** Ends what a copy has left whose agent did not say in time that it has thawed the guest: it was paused, or on a disk without room. */

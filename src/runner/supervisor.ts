@@ -25,6 +25,12 @@ import { wokenFromPool } from './wokenstatus.ts';
 import type { Running } from './watch.ts';
 import type { SerialConsole } from './serialconsole.ts';
 
+/**
+ * Milliseconds between the end of a pod and the suspension of its guest: where Kubernetes ends the pod because its VM is deleted
+ * (`--cascade=foreground`), the operator learns of that at the same time and asks for a shutdown instead.
+ */
+const stopNoticeMs = 2_000;
+
 /** A guest that waits for a VM tells when it changes; this is for what was missed, in milliseconds. */
 const lookAgainMs = 60_000;
 
@@ -56,6 +62,8 @@ export class Supervisor {
   #running: Running | undefined;
   #retryTimer: NodeJS.Timeout | undefined;
   #isEnding = false;
+  /** Aborted once nobody will go on with the guest of the pod that ends. */
+  readonly #forGood = new AbortController();
   #booting: Promise<Running | undefined> = Promise.resolve(undefined);
   #guestHeld: Promise<unknown> = Promise.resolve();
 
@@ -122,7 +130,7 @@ export class Supervisor {
     return withSettings(this.#options.host, this.#state.current);
   }
 
-  /** Whom callers have to name: the VM, or the pod while its guest is no VM's and where it is to be claimed. */
+  /** The UID that callers have to name: that of the VM; that of the pod while its guest is no VM's, and for every claim. */
   uid(action?: ControlAction): string {
     const { host, podUid = '' } = this.#options;
     const { claimedBy } = this.#state.current;
@@ -135,7 +143,7 @@ export class Supervisor {
     return this.#running;
   }
 
-  /** Whether the guest is where its memory is, on its disk: that is not all of the guest. */
+  /** Whether the guest is suspended to its disk: a copy of the disk would be without the memory that belongs to it. */
   isAsleep(): boolean {
     return this.#verbs.isAsleep();
   }
@@ -155,8 +163,9 @@ export class Supervisor {
     return this.inTurn(() => this.#begin());
   }
 
-  /** Carries out a verb. Throws Conflict when it does not fit the state. */
-  power(request: PowerRequest): Promise<void> {
+  /** Carries out a verb. Throws Conflict when it does not fit the state. A stop of a pod that is being ended has its guest shut down, not suspended. */
+  async power(request: PowerRequest): Promise<void> {
+    if (this.#isEnding && request.action === 'stop') return this.#forGood.abort();
     return this.inTurn(() => this.#verbs.carryOut(request));
   }
 
@@ -192,7 +201,7 @@ export class Supervisor {
 
   /**
    * With `onEviction: Suspend` writes the guest's memory to its disk, and the next pod goes on with it. False where the guest has to be
-   * shut down instead: it is not requested to run, a verb is under way, or the memory could not be written in time.
+   * shut down instead: it is not requested to run, a verb is under way, a stop is asked for, or the memory could not be written in time.
    */
   async #suspendAtEnd(): Promise<boolean> {
     const { onEviction, suspendSeconds } = this.#options.host.spec;
@@ -201,12 +210,17 @@ export class Supervisor {
     const isWanted = this.#state.current.powerState !== 'Stopped' && busy === undefined;
     const isUp = powerState === 'Running' || powerState === 'Suspended';
     if (onEviction !== 'Suspend' || running === undefined || !isWanted || !isUp) return false;
-    const signal = AbortSignal.timeout(suspendSeconds * 1000);
+    const { signal: forGood } = this.#forGood;
+    const signal = AbortSignal.any([AbortSignal.timeout(suspendSeconds * 1000), forGood]);
     try {
-      await unlessAborted(this.#guestHeld, signal);
+      await unlessAborted(
+        Promise.all([this.#guestHeld, delay(stopNoticeMs, undefined, { ref: false })]),
+        signal,
+      );
       await this.#verbs.writeMemory(running, { signal, saved: {} });
       return true;
     } catch (error) {
+      if (forGood.aborted) return false;
       const message = `the guest was shut down when its pod ended, its memory could not be written: ${messageOf(error)}`;
       this.#options.log.warn({}, message);
       await this.#state.save({ notSuspended: message }).catch(() => undefined);
@@ -343,7 +357,7 @@ export class Supervisor {
     }
   }
 
-  /** Once the guest is one of its own. Whoever ends the pod meanwhile shuts it down as any other. */
+  /** Reports `Running` once a guest that goes on from a memory has an identity of its own. Whoever ends the pod meanwhile shuts it down as any other. */
   async #becomeRunning(running: Running): Promise<void> {
     const { woken, machine } = running;
     const warmStart = await Promise.race([woken, machine.exited.then(() => undefined)]);
@@ -362,14 +376,14 @@ export class Supervisor {
     });
   }
 
-  /** Before anybody gives this VM up as one that never ran. */
+  /** At once, so that the start deadline deletes no VM whose guest has run. */
   async #noteStart(): Promise<void> {
     if (this.#state.current.guestStarted !== true) await this.#note({ guestStarted: true });
   }
 
   /**
-   * Writes down what is so whether or not it can be: a volume that is full, or cannot be written to, keeps no guest from running and none from
-   * being stopped. A runner that is killed then does not know it any more, and is told again by whoever finds its guest otherwise.
+   * Saves what holds also where it cannot be saved: a volume that is full, or cannot be written to, keeps no guest from running and none from
+   * being stopped. A runner that is killed then has lost it, and the operator, which finds the guest otherwise, asks for it again.
    */
   async #note(change: Partial<SavedState>): Promise<void> {
     await this.#state
@@ -395,12 +409,12 @@ export class Supervisor {
       if (this.#running !== running) return;
       this.#running = undefined;
       this.phases.end();
-      // The verb that ends QEMU says what it becomes.
+      // The verb that ended QEMU writes the status.
       if (running.expected) return;
       if (running.end === 'guestShutdown')
         return this.#stopped('GuestShutdown', 'the guest has shut itself down');
       const failure = running.failure ?? diagnoseExit(exit, true);
-      // A boot would not bring back what was to go on.
+      // A suspended guest that is lost is not booted: what it was to go on with is gone.
       if (this.#state.current.powerState === 'Suspended' && !this.#memory.isThere)
         return this.#stopped('SuspendedStateLost', `the suspended guest was lost: ${failure.message}`);
       this.#fail(failure, true);

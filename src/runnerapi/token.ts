@@ -65,6 +65,33 @@ export function readPrivateKey(pem: string): KeyObject {
   return key;
 }
 
+/** Entries of the Secret: `current` signs, `previous` is still accepted during a rotation. */
+const keyEntries = ['current', 'previous'] as const;
+
+/**
+ * The private keys in the installation's Secret, that which signs first.
+ *
+ * @param data - entries of the Secret, in base64; what it has beside `current` and `previous` is somebody else's
+ * @returns also the entries that are there and hold no key, as one that was cut short
+ */
+export function readControlKeys(data: Readonly<Record<string, string>> = {}): {
+  keys: KeyObject[];
+  unreadable: string[];
+} {
+  const keys: KeyObject[] = [];
+  const unreadable: string[] = [];
+  for (const entry of keyEntries) {
+    const text = data[entry];
+    if (text === undefined) continue;
+    try {
+      keys.push(readPrivateKey(Buffer.from(text, 'base64').toString('utf8')));
+    } catch {
+      unreadable.push(entry);
+    }
+  }
+  return { keys, unreadable };
+}
+
 /** Keys of the annotation, separated by commas or white space (two during a rotation); what is no key is left out. */
 export function parseControlKeys(text: string): KeyObject[] {
   return text

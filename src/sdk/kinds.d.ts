@@ -1448,6 +1448,8 @@ export interface VMPoolStatus {
   claimed?: number;
   /** Selects the pods that wait, as the scale subresource tells it. */
   selector?: string;
+  /** Images and ISOs that its guests were made from, whatever the template says now: they are in use as long as one of these guests waits. */
+  images?: string[];
 }
 
 /** A VMPool keeps guests that have booted already, for VMs that name the pool. */

@@ -5,7 +5,13 @@ import { images } from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
 import { Svc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
-import { committedImage, savedImage, savingOf, type SaveRequest } from '../wire/saving.ts';
+import {
+  committedImage,
+  savedImage,
+  savingOf,
+  type CommitRequest,
+  type SaveRequest,
+} from '../wire/saving.ts';
 import type { Waiter } from './waiter.ts';
 import { writing } from './writing.ts';
 
@@ -15,9 +21,10 @@ export interface SavingEnvironment {
 }
 
 /**
- * Makes the Image that the operator fills with the VM's disk, and its memory where that is asked for.
+ * Makes the Image that the operator fills with the disk of this very VM, and its memory where that is asked for.
  *
- * @throws Svc3Error Conflict where the VM has no disk or memory to save, AlreadyExists of the image
+ * @param vm - as kube-apiserver has it: another one of its name is not saved in its place
+ * @throws Svc3Error Conflict where the VM has no disk or memory to save, or is another than the request means; AlreadyExists of the image
  */
 export function save({ writer }: SavingEnvironment, vm: Vm, request: SaveRequest): Promise<Image> {
   const image = savedImage(vm, request);
@@ -25,16 +32,17 @@ export function save({ writer }: SavingEnvironment, vm: Vm, request: SaveRequest
 }
 
 /**
- * Asks for the VM's disk as the new content of the Image it runs from.
+ * Asks for the disk of this very VM as the new content of the Image it runs from.
  *
- * @throws Svc3Error Conflict where the VM has no disk, runs from no Image, or from one that is being deleted; NotFound of the Image
+ * @param vm - as kube-apiserver has it: another one of its name is not committed in its place
+ * @throws Svc3Error Conflict where the VM has no disk, runs from no Image or from one that is being deleted, or is another than the request means; NotFound of the Image
  */
 export async function commit(
   { writer }: SavingEnvironment,
   vm: Vm,
-  description: string | undefined,
+  request: CommitRequest | undefined,
 ): Promise<Image> {
-  const { name, body } = committedImage(vm, description);
+  const { name, body } = committedImage(vm, request);
   const key = { name, namespace: vm.metadata.namespace };
   const asked = await writing(() => writer.patch(images, key, { type: 'merge', body }));
   if (!isTerminating(asked)) return asked;

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Image } from '../api/image.ts';
+import { imageAnnotations, type Image } from '../api/image.ts';
 import { group } from '../api/meta.ts';
 import type { Vm } from '../api/vm.ts';
 import { Svc3Error } from '../errors.ts';
@@ -9,43 +9,65 @@ import { imageItem } from './image.ts';
 import { hasDisk, vmState } from './vm.ts';
 import type { Submitted } from '../api/object.ts';
 
-export interface SaveRequest {
-  readonly imageName: string;
+export interface CommitRequest {
   readonly description?: string | undefined;
+  /** UID of the VM that is meant: another one of its name is refused. */
+  readonly uid?: string | undefined;
+}
+
+export interface SaveRequest extends CommitRequest {
+  readonly imageName: string;
   /** With the memory of the guest. */
   readonly memory?: boolean | undefined;
 }
 
 /**
- * What a save creates.
- * @throws Svc3Error Conflict where the VM has no disk to save, or no memory where that is asked for
+ * What a save creates: an Image of this very VM.
+ * @throws Svc3Error Conflict where the VM has no disk to save, or no memory where that is asked for, or is another than the request means
  */
 export function savedImage(
   vm: Vm,
-  { imageName, description, memory = false }: SaveRequest,
+  { imageName, description, memory = false, uid }: SaveRequest,
 ): Submitted<Image> {
+  requireMeant(vm, uid);
   requireDisk(vm, 'save');
   if (memory) requireMemory(vm);
   const { name, namespace } = vm.metadata;
+  const annotations = { [imageAnnotations.savedVm]: vm.metadata.uid };
   return {
-    metadata: { name: imageName, namespace },
+    metadata: { name: imageName, namespace, annotations },
     spec: { ...described(description), source: { vm: { name, mode: memory ? 'SaveWithMemory' : 'Save' } } },
   };
 }
 
+/** What a commit changes of an Image. */
+interface CommitPatch {
+  readonly metadata: { readonly annotations: Readonly<Record<string, string>> };
+  readonly spec: Partial<Image['spec']>;
+}
+
 /**
- * Which Image a commit changes, and how.
- * @throws Svc3Error Conflict where the VM has no disk, or runs from no Image
+ * Which Image a commit of this very VM changes, and how.
+ * @throws Svc3Error Conflict where the VM has no disk, runs from no Image, or is another than the request means
  */
 export function committedImage(
   vm: Vm,
-  description: string | undefined,
-): { readonly name: string; readonly body: { readonly spec: Partial<Image['spec']> } } {
+  { description, uid }: CommitRequest = {},
+): { readonly name: string; readonly body: CommitPatch } {
+  requireMeant(vm, uid);
   requireDisk(vm, 'commit');
   const target = commitTarget(vm);
   if (target.kind === 'none') throw conflict(vm, target.message);
   const commit = { vm: vm.metadata.name, request: randomUUID() };
-  return { name: target.name, body: { spec: { ...described(description), commit } } };
+  const annotations = { [imageAnnotations.committedVm]: `${commit.request}/${vm.metadata.uid}` };
+  const body = { metadata: { annotations }, spec: { ...described(description), commit } };
+  return { name: target.name, body };
+}
+
+function requireMeant(vm: Vm, meant: string | undefined): void {
+  const { name, uid } = vm.metadata;
+  if (meant === undefined || meant === uid) return;
+  throw conflict(vm, `VM ${name} is another one: its UID is ${uid} and not ${meant}`);
 }
 
 function requireDisk(vm: Vm, what: string): void {

@@ -158,6 +158,7 @@ export function vmItem(vm: Vm, config?: VmConfig): VmItem {
   return defined<VmItem>({
     name: vm.metadata.name,
     namespace: vm.metadata.namespace,
+    uid: vm.metadata.uid,
     node: vm.status?.node,
     ip: vm.status?.ip,
     cpu: settings.cpu ?? 3,

@@ -22,6 +22,7 @@ export function vmPoolItem(pool: VmPool): VmPoolItem {
     vmConfig: spec.template.config,
     ...template,
     ...stateOf(pool),
+    images: status?.images,
     createdAt: metadata.creationTimestamp,
   });
 }

@@ -155,10 +155,18 @@ export const vmPoolScaleBody = z
   .meta({ id: 'VMPoolScaleRequest' });
 
 export const execBody = z.object({ command: z.enum(powerCommands) }).meta({ id: 'ExecRequest' });
+const meantVm = {
+  uid: z
+    .string()
+    .max(64)
+    .optional()
+    .describe('UID of the VM that is meant: another one of its name is refused (409).'),
+} as const;
 export const saveBody = z
   .object({
     imageName,
     description: description.optional(),
+    ...meantVm,
     memory: z
       .boolean()
       .optional()
@@ -168,7 +176,7 @@ export const saveBody = z
   })
   .meta({ id: 'SaveRequest' });
 export const commitBody = z
-  .object({ description: description.optional() })
+  .object({ description: description.optional(), ...meantVm })
   .meta({ id: 'CommitRequest' })
   .optional();
 
@@ -188,6 +196,7 @@ export const vmItem = z
   .object({
     name: z.string(),
     namespace: z.string(),
+    uid: z.string().optional().describe('Another VM of the same name has another one.'),
     node: z.string().optional(),
     ip: z.string().optional(),
     cpu: z.int(),
@@ -323,9 +332,13 @@ export const vmPoolItem = z
     vmConfig: z.string().optional(),
     ...shownTemplate,
     state: objectState.describe(
-      'Ready: as many guests wait as minIdle says; absent before the operator has written a status.',
+      'Ready: as many guests wait as minIdle says, or as maxSize leaves room for; absent before the operator has written a status.',
     ),
     errorMessage: z.string().optional().describe('Why fewer wait.'),
+    images: z
+      .array(z.string())
+      .optional()
+      .describe('References of the images and ISOs that its guests were made from.'),
     createdAt: z.string().optional(),
   })
   .meta({ id: 'VMPool' });

@@ -25,8 +25,8 @@ interface CheckReport {
 }
 
 /**
- * Looks at a file that nobody vouches for: what it is by its own bytes, whether it would make QEMU open other files,
- * whether it is whole.
+ * Inspects an untrusted disk file: its format by its own bytes, whether it would make QEMU open other files, whether it is
+ * whole.
  *
  * @throws Invalid with a sentence.
  */

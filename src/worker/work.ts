@@ -12,7 +12,7 @@ import { loginFor } from '../registry/login.ts';
 import { publish } from '../registry/publish.ts';
 import { together } from '../together.ts';
 import { inspect, type Inspected } from './inspection.ts';
-import { land } from './landing.ts';
+import { writeSparse } from './sparsefile.ts';
 import { storeMemory } from './memory.ts';
 import type { WorkParts } from './parts.ts';
 import { qemuImg } from './qemuimg.ts';
@@ -78,7 +78,7 @@ async function fetchDisk(
 ): Promise<{ source: OpenedSource; found: Inspected }> {
   const source = await openSource(from, { open, ticket, maxBytes: limits.fileBytes, signal });
   const fetching = progress.step(0, 45);
-  await land(source.stream, fetched, {
+  await writeSparse(source.stream, fetched, {
     maxBytes: limits.fileBytes,
     expected: source.size,
     signal,
@@ -120,7 +120,7 @@ async function pushInspected(
   });
 }
 
-/** An upload that lies in its repository as it is to lie there only needs its name and its digest. Undefined for all others. */
+/** An upload that is stored already as the image is to be stored is not pushed again: it gets its tag and the digest of its disk. Undefined for all others. */
 async function reused(
   client: RegistryClient,
   { source, target }: WorkSpec,

@@ -72,8 +72,10 @@ export const equivalents: readonly Equivalent[] = [
   },
   {
     file: 'src/placement/inventory.ts',
-    changes: ['if (pod.claim !== undefined) this.forget(pod.claim);  →  { this.forget(pod.claim); }'],
-    why: 'nobody claims undefined',
+    changes: [
+      'if (pod.assumedAs !== undefined) this.forget(pod.assumedAs);  →  { this.forget(pod.assumedAs); }',
+    ],
+    why: 'nothing is assumed under undefined',
   },
   {
     file: 'src/placement/place.ts',
@@ -240,7 +242,7 @@ export const equivalents: readonly Equivalent[] = [
     why: 'name and namespace are set where the Secret is made sure of',
   },
   {
-    file: 'src/worker/landing.ts',
+    file: 'src/worker/sparsefile.ts',
     changes: ['source.destroy();  →  ;'],
     why: 'a loop over a stream that is left by an error ends the stream as well',
   },

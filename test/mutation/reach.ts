@@ -1,9 +1,9 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { importedFiles, type Rooms } from '../../scripts/rooms.ts';
+import { importedFiles, type Imports } from '../../scripts/imports.ts';
 
 /** By file: the files of a checkout that import it. */
-export function importersIn(root: string): Rooms {
+export function importersIn(root: string): Imports {
   const files = globSync(['src/**/*.ts', 'test/**/*.ts'], { cwd: root }).toSorted();
   const importers = new Map<string, Set<string>>();
   for (const [file, others] of importedFiles(files, (path) => readFileSync(join(root, path), 'utf8')))
@@ -12,7 +12,7 @@ export function importersIn(root: string): Rooms {
 }
 
 /** The unit tests that a change of the file may turn red, with how many imports lie between: 1 where a test imports it itself. */
-export function reachOf(file: string, importers: Rooms): ReadonlyMap<string, number> {
+export function reachOf(file: string, importers: Imports): ReadonlyMap<string, number> {
   const distances = new Map([[file, 0]]);
   // A map that grows while it is walked: its new members are walked too, the nearest first.
   for (const [each, distance] of distances)

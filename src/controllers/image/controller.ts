@@ -1,7 +1,7 @@
+import { isDeepStrictEqual } from 'node:util';
 import { isTerminating } from '../../api/owner.ts';
 import { objectNames } from '../../api/meta.ts';
 import { secrets } from '../../api/resources.ts';
-import type { VmConfig } from '../../api/vmconfig.ts';
 import type { VmPool } from '../../api/vmpool.ts';
 import { leavesSpec } from '../../controller/change.ts';
 import { createController, isCached, keyOf, type Controller } from '../../controller/controller.ts';
@@ -138,11 +138,20 @@ function followUsers(
     const { configNamespace = namespace } = change.object.spec;
     if (configNamespace !== namespace) enqueueWhere(configNamespace, isTerminating);
   });
-  const follow = (change: Change<VmConfig> | Change<VmPool>): void => {
-    if (!leavesSpec<VmConfig | VmPool>(change)) enqueueWhere(change.object.metadata.namespace, isTerminating);
-  };
-  vmConfigs.onChange(follow);
-  vmPools.onChange(follow);
+  vmConfigs.onChange((change) => {
+    if (!leavesSpec(change)) enqueueWhere(change.object.metadata.namespace, isTerminating);
+  });
+  vmPools.onChange((change) => {
+    if (!leavesSpec(change) || !keepsImages(change))
+      enqueueWhere(change.object.metadata.namespace, isTerminating);
+  });
+}
+
+/** Whether the guests of a pool are made from the same images and ISOs as before. */
+function keepsImages(change: Change<VmPool>): boolean {
+  return (
+    change.kind === 'updated' && isDeepStrictEqual(change.old.status?.images, change.object.status?.images)
+  );
 }
 
 function waitsFor(disk: Disk, vm: string | undefined): boolean {

@@ -2,7 +2,7 @@ import type { Image, ImageCommit, ImageStatus, Iso } from '../../api/image.ts';
 import type { WorkDone, WorkFailed } from '../../api/worker.ts';
 import { diskRefusals } from '../../api/reasons.ts';
 import type { ObservedPowerState } from '../../api/vm.ts';
-import { commitOf, takenFrom, wantsMemory } from './names.ts';
+import { commitOf, meantVm, takenFrom, wantsMemory } from './names.ts';
 import type { DiskKind, RepositoryPath } from './repositorypath.ts';
 
 /** The worker pod of the current request, as the cache shows it. */
@@ -256,10 +256,13 @@ function decideCommit(observed: Observed, { vm }: ImageCommit): Plan {
   return decideExport(vmSource, vm);
 }
 
-/** The VM whose disk is being taken is no more; another one of its name has another disk. */
+/** The VM whose disk is being taken, or was meant, is no more; another one of its name has another disk. */
 function isSourceGone({ disk, vmSource }: Observed): boolean {
   const vmUid = takenFrom(disk);
-  return vmUid !== undefined && vmUid !== vmSource?.uid;
+  if (vmUid !== undefined) return vmUid !== vmSource?.uid;
+  const meant = meantVm(disk);
+  // One that was meant and is not there may be one that the cache does not show yet.
+  return meant !== undefined && vmSource !== undefined && meant !== vmSource.uid;
 }
 
 function gone(name: string): Plan {

@@ -1,5 +1,5 @@
 import type { WorkFailed } from '../../api/worker.ts';
-import { isSvc3Error, messageOf } from '../../errors.ts';
+import { isPassing, isSvc3Error, messageOf } from '../../errors.ts';
 import { failureFrom } from '../../worker/failure.ts';
 import type { Verdict } from './decide.ts';
 
@@ -36,6 +36,17 @@ export async function atRunner<T>(vm: string, step: () => Promise<T>): Promise<T
       { reason: 'RunnerUnreachable', message: `VM ${vm}: ${messageOf(error)}`.slice(0, 1024) },
       error,
     );
+  }
+}
+
+/** The last step of a deletion: what keeps the object may pass, and is said meanwhile. */
+export async function atTicket<T>(step: () => Promise<T>): Promise<T> {
+  try {
+    return await step();
+  } catch (error) {
+    if (!isPassing(error)) throw error;
+    const message = `the ticket of its worker cannot be taken away: ${messageOf(error)}`.slice(0, 1024);
+    throw new StepFailed({ reason: 'WorkerRefused', message }, error);
   }
 }
 

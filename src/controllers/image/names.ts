@@ -37,6 +37,19 @@ export function takenFrom(disk: Image | Iso): string | undefined {
 }
 
 /**
+ * UID of the VM that was meant by whoever asked for its disk; undefined where that said its name alone. What was said of a commit before says
+ * nothing of this one.
+ */
+export function meantVm(disk: Image | Iso): string | undefined {
+  const { annotations = {} } = disk.metadata;
+  const commit = commitOf(disk);
+  if (commit === undefined) return annotations[imageAnnotations.savedVm];
+  const said = annotations[imageAnnotations.committedVm] ?? '';
+  const request = `${commit.request}/`;
+  return said.startsWith(request) ? said.slice(request.length) : undefined;
+}
+
+/**
  * What is to be done for a disk now, as a word that changes with every new request: a commit's request, an upload's digest,
  * `create` for everything that is done once. `undefined`: an upload that has not come yet. Of one that lost its annotation, as to
  * `kubectl replace`, the upload that was answered last.

@@ -5,7 +5,7 @@ import type { Pod, Secret } from '../../api/core.ts';
 import type { RunnerExport } from '../../api/runner.ts';
 import type { WorkSource, WorkSpec } from '../../api/worker.ts';
 import { ignoring } from '../../controller/ignoring.ts';
-import { isSvc3Error } from '../../errors.ts';
+import { isPassing, isSvc3Error } from '../../errors.ts';
 import type { KubeClient } from '../../kube/types.ts';
 import { parseReference } from '../../registry/reference.ts';
 import type { Disk } from './caches.ts';
@@ -194,19 +194,38 @@ async function writeTickets(
   await client.apply(secrets, secret, { fieldManager: `svc3-worker-${uid}` });
 }
 
-/** Takes ticket and copy of a piece of work away. A copy that cannot be reached now makes room when the runner needs it. */
+/**
+ * Takes ticket and copy of a piece of work away. A copy that cannot be reached now makes room when the runner needs it. A ticket that cannot
+ * be taken away is no reason to stay: it is good for the copy alone, and for an hour at most.
+ *
+ * @returns why the ticket stays, for people; undefined where it does not
+ */
 export async function forgetExport(
   { client, openRunner }: PodWorkParts,
   target: Pick<PodWork, 'disk' | 'kind' | 'id'>,
   vm: { uid: string; runner: { address: string; fingerprint: string | undefined } | undefined } | undefined,
-): Promise<void> {
-  await writeTickets(client, target).catch((error: unknown) => {
+): Promise<string | undefined> {
+  const refusal = await refusalOf(writeTickets(client, target));
+  if (vm?.runner !== undefined) {
+    const { address, fingerprint } = vm.runner;
+    await openRunner?.({ address, vmUid: vm.uid, pin: fingerprint })
+      .deleteExport(target.id)
+      .catch(() => undefined);
+  }
+  return refusal === undefined
+    ? undefined
+    : `the ticket of its worker stays in Secret ${ticketSecret}: ${refusal}`;
+}
+
+/** Why a ticket is not taken away, whoever tries again, as where the Secret was made immutable. What may pass is thrown. */
+async function refusalOf(write: Promise<void>): Promise<string | undefined> {
+  try {
+    await write;
+    return undefined;
+  } catch (error) {
     // The namespace is being deleted, with the Secret.
-    if (!isSvc3Error(error, 'Forbidden', 'NotFound')) throw error;
-  });
-  if (vm?.runner === undefined) return;
-  const { address, fingerprint } = vm.runner;
-  await openRunner?.({ address, vmUid: vm.uid, pin: fingerprint })
-    .deleteExport(target.id)
-    .catch(() => undefined);
+    if (isSvc3Error(error, 'Forbidden', 'NotFound')) return undefined;
+    if (!isSvc3Error(error) || isPassing(error) || error.reason === 'Conflict') throw error;
+    return error.message;
+  }
 }

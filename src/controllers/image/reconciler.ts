@@ -21,7 +21,7 @@ import {
   type Verdict,
   type Work,
 } from './decide.ts';
-import { atRegistry, StepFailed, verdictOf } from './failure.ts';
+import { atRegistry, atTicket, StepFailed, verdictOf } from './failure.ts';
 import {
   answerTo,
   askedArchitecture,
@@ -245,7 +245,10 @@ export class ImageReconciler {
   /** What was uploaded goes before the pods: as long as they are there, a clean-up that was cut short is made again. */
   async #cleanUp(observed: Observed): Promise<void> {
     const { disk, kind, request = '', vmSource, hasPods } = observed;
-    if (isExport(disk)) await forgetExport(this.#parts, { disk, kind, id: workId(disk, request) }, vmSource);
+    if (isExport(disk)) {
+      const kept = await forgetExport(this.#parts, { disk, kind, id: workId(disk, request) }, vmSource);
+      if (kept !== undefined) this.#reporter.warn(disk, 'TicketKept', kept);
+    }
     if (!hasPods || this.#livePods(disk).length === 0) return;
     await this.#forgetUpload(observed);
     await this.#deletePods(disk);
@@ -359,7 +362,7 @@ export class ImageReconciler {
 
   async #release(key: string, observed: Observed): Promise<void> {
     const { disk, request = '' } = observed;
-    if (isExport(disk)) await this.#cleanUp({ ...observed, hasPods: false });
+    if (isExport(disk)) await atTicket(() => this.#cleanUp({ ...observed, hasPods: false }));
     this.#parts.backoff.clear(workId(disk, request));
     this.#reporter.forget(disk.metadata.uid);
     const { client, kind, expected } = this.#parts;

@@ -28,7 +28,7 @@ export interface AccountingParts {
   readonly vms: Informer<Vm>;
   readonly inventory: Inventory;
   /** What a pod that waits for a VM was assumed as; undefined for every other pod. */
-  standbyClaim?(pod: Pod): string | undefined;
+  standbyKey?(pod: Pod): string | undefined;
   /** Called when a pod has given back what it took. */
   freed(): void;
   /** Called when a pod is new on a node, or has other labels: somebody may have waited for such a neighbour. */
@@ -39,9 +39,9 @@ export interface AccountingParts {
  * Keeps in the inventory what the pods take of the nodes. A pod that is not bound counts while its VM is known: VM and
  * pod are seen in any order, and a VM may go before its pod.
  */
-export function accountPods({ pods, vms, inventory, standbyClaim, freed, came }: AccountingParts): void {
+export function accountPods({ pods, vms, inventory, standbyKey, freed, came }: AccountingParts): void {
   const account = (pod: Pod) => {
-    const facts = podFacts(pod, vmUidOf(pod, vmsNamedBy(vms, pod)) ?? standbyClaim?.(pod));
+    const facts = podFacts(pod, vmUidOf(pod, vmsNamedBy(vms, pod)) ?? standbyKey?.(pod));
     if (facts !== undefined) {
       if (inventory.setPod(facts)) came();
     } else if (inventory.removePod(pod.metadata.uid)) freed();

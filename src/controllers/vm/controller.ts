@@ -24,14 +24,14 @@ import { accountPods, podNameIndex, vmsNamedBy } from './accounting.ts';
 import { DeployBackoff } from './deploybackoff.ts';
 import { VmExpectations } from './expectations.ts';
 import { createLiveLists } from '../../controller/livelists.ts';
-import { isOfPool, isWithoutPod, poolIndex, waitsForGuest } from './pool/standby.ts';
+import { isOfPool, isWithoutPod, poolIndex, waitsForGuest } from './facts/standby.ts';
 import { PoolClaims } from './pool/poolclaims.ts';
 import { Standbys } from './pool/standbys.ts';
 import { type ClaimObserver, unobserved } from './pool/claimobserver.ts';
-import { isAsleep } from './pod/hibernation.ts';
+import { isAsleep } from './facts/hibernation.ts';
 import { slimPod } from './pod/slimpod.ts';
-import { isLost, isPodReady } from './pod/podstate.ts';
-import { claimIndex } from './pod/claim.ts';
+import { isLost, isPodReady } from './facts/podstate.ts';
+import { claimIndex } from './facts/claim.ts';
 import { PodResize } from './pod/podresize.ts';
 import { ClaimGrowth } from './pod/claimgrowth.ts';
 import { priorityOf } from './priority.ts';
@@ -61,7 +61,7 @@ export interface VmControllerParts {
   readonly starts?: StartTraces | undefined;
 }
 
-/** What the controllers of VMs and of pools share: places on nodes, and who has been promised which guest. */
+/** What the controllers of VMs and of pools share: what is free on nodes, and which waiting guest is promised to which VM. */
 export interface Shared {
   readonly inventory: Inventory;
   readonly standbys: Standbys;
@@ -87,7 +87,7 @@ const retryDelayMs = 25;
 /** Milliseconds after a change in which the messages of VMs that wait for a node are brought up to date. */
 const outdatedDelayMs = 1_000;
 /** Milliseconds that each rewritten message puts off the next look: under constant change no more than 50 are written in a second. */
-const perSentenceMs = 20;
+const perMessageMs = 20;
 
 /** What the controller reads, from memory. */
 function createCaches({ informers }: Runtime<VmSettings>) {
@@ -220,7 +220,7 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
     reconcile: (key) => reconciler.reconcile(key),
   });
   // What nodes have left is counted before a VM is looked at.
-  followPlaces(caches, memory, controller);
+  followCapacity(caches, memory, controller);
   followVms(caches, controller);
   followSources(caches, memory, controller, parts.resolver);
   followPools(caches, controller);
@@ -259,7 +259,7 @@ function enqueueNamed(caches: Caches, controller: Controller, object: Pod): void
   for (const vm of vmsNamedBy(caches.vms, object)) controller.enqueue(keyOf(vm));
 }
 
-/** The pods of all VMs have other keys to get once there are others: what nothing else happens to would take the ones before for ever. */
+/** New control keys go into the annotation of every VM's pod: a VM that nothing else happens to would keep the old ones for ever. */
 function followControlKeys(caches: Caches, controller: Controller): void {
   caches.keySecrets.onChange(({ kind }) => {
     if (kind === 'deleted') return;
@@ -268,20 +268,20 @@ function followControlKeys(caches: Caches, controller: Controller): void {
 }
 
 /** What nodes have and pods take of them, and the VMs that wait for some of it. */
-function followPlaces(caches: Caches, { inventory, waiting }: Memory, controller: Controller): void {
+function followCapacity(caches: Caches, { inventory, waiting }: Memory, controller: Controller): void {
   const retryWaiting = debounced(() => waiting.retry(), retryDelayMs);
-  const wakeOutdated = paced(() => waiting.wakeOutdated(), outdatedDelayMs, perSentenceMs);
+  const wakeOutdated = paced(() => waiting.wakeOutdated(), outdatedDelayMs, perMessageMs);
   const changed = () => {
     if (waiting.size > 0) wakeOutdated();
   };
   const came = () => {
-    if (waiting.asksForNeighbours) retryWaiting();
+    if (waiting.dependsOnOtherPods) retryWaiting();
   };
-  const standbyClaim = (pod: Pod) =>
+  const standbyKey = (pod: Pod) =>
     isOfPool(pod) && caches.pools.get(poolOf(pod), pod.metadata.namespace) !== undefined
       ? keyOf(pod)
       : undefined;
-  accountPods({ pods: caches.pods, vms: caches.vms, inventory, standbyClaim, freed: retryWaiting, came });
+  accountPods({ pods: caches.pods, vms: caches.vms, inventory, standbyKey, freed: retryWaiting, came });
   followNodes(caches, inventory, retryWaiting, (pod) => enqueueNamed(caches, controller, pod));
   caches.pods.onChange(changed);
   caches.nodes.onChange(changed);
@@ -320,7 +320,7 @@ function followSources(
   const wakeUnplaced = (namespace: string) =>
     enqueueWhere(namespace, ({ metadata, status }) => {
       if (status?.podName !== undefined) return false;
-      backoff.hurry(metadata.uid);
+      backoff.retryNow(metadata.uid);
       return true;
     });
   caches.configs.onChange((change) => {

@@ -7,13 +7,13 @@ import type { Contradicted } from './resolve/adoption.ts';
 import { isPlacementField } from './resolve/changes.ts';
 import { hasFinalizer } from '../../api/finalizer.ts';
 import { pullSecretAnnotation } from './names.ts';
-import { isPersistent } from './pod/claim.ts';
-import { isAsleep, keepsSettings } from './pod/hibernation.ts';
-import { endMessage, pullFailure, unschedulableMessage } from './pod/podstate.ts';
+import { isPersistent } from './facts/claim.ts';
+import { isAsleep, keepsSettings } from './facts/hibernation.ts';
+import { endMessage, pullFailure, unschedulableMessage } from './facts/podstate.ts';
 import type { Resolved } from './resolve/resolve.ts';
-import { isClaimed, isOfPool, isStandby, isUnclaimed } from './pool/standby.ts';
-import { hasStarted, startedInPod } from './life/started.ts';
-import { deadlineMessage, startDeadline } from './life/startdeadline.ts';
+import { isClaimed, isOfPool, isStandby, isUnclaimed } from './facts/standby.ts';
+import { hasStarted, startedInPod } from './facts/started.ts';
+import { deadlineMessage, startDeadline } from './facts/startdeadline.ts';
 import { nodeOf } from '../../placement/podfacts.ts';
 
 /** What a pass sees of the cluster: caches only. */
@@ -41,7 +41,13 @@ export interface Observed {
   readonly now: number;
 }
 
-export type ReplaceReason = 'RejectedByNode' | 'Unschedulable' | 'PullRetry' | 'Changed' | 'Restarting';
+export type ReplaceReason =
+  | 'RejectedByNode'
+  | 'Unschedulable'
+  | 'PullRetry'
+  | 'Changed'
+  | 'Restarting'
+  | 'Unreached';
 
 /** What a pass does about it. */
 export type Plan =
@@ -64,7 +70,7 @@ export type Plan =
       readonly endsAt: number | undefined;
     }
   /** The VM is being deleted and its guest is shutting down: the pod's end wakes it. */
-  | { readonly kind: 'ending' }
+  | { readonly kind: 'ending'; readonly pod: Pod; readonly settings: Resolved | undefined }
   /** As far as the caches know, the VM did not boot in time: to be proven, else `otherwise`. */
   | { readonly kind: 'expire'; readonly message: string; readonly otherwise: PodPlan }
   | PodPlan;
@@ -176,8 +182,9 @@ function deletion(
   const isHeld = hasFinalizer(vm);
   if (!isHeld || pod === undefined || !isOwnedBy(pod, vm)) return { kind: 'finalize', isHeld };
   // Nobody there ends it: the VM goes, and its pod stays in the way of the next one of its name.
-  if (isTerminating(pod)) return isNodeLost ? { kind: 'finalize', isHeld } : { kind: 'ending' };
   const settings = known?.kind === 'resolved' ? known : undefined;
+  if (isTerminating(pod))
+    return isNodeLost ? { kind: 'finalize', isHeld } : { kind: 'ending', pod, settings };
   const endsAt = Date.parse(since) + saveWaitMs;
   const isGivenUp = vm.metadata.annotations?.[annotations.deleteWithoutSaving] === 'true' || now >= endsAt;
   if (isGivenUp || endMessage(pod) !== undefined)

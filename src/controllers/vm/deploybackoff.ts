@@ -52,7 +52,7 @@ export class DeployBackoff {
   }
 
   /** Something has changed that may help: the next try is due. What nodes said stays. */
-  hurry(vmUid: string): void {
+  retryNow(vmUid: string): void {
     this.#backoff.clear(vmUid);
   }
 

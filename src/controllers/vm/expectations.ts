@@ -3,7 +3,7 @@ import type { Vm } from '../../api/vm.ts';
 import { keyOf } from '../../controller/controller.ts';
 import { createExpectations } from '../../controller/expectations.ts';
 import type { Informer } from '../../kube/types.ts';
-import type { VmMemory } from './parts.ts';
+import type { VmMemory } from './vmmemory.ts';
 
 /** How long a write is expected without the cache showing it, in milliseconds. */
 const expectedMs = 5_000;

@@ -12,6 +12,9 @@ export const effectiveAnnotation = 'svc3.dev/effective';
 /** Annotation on VM pods: resourceVersion of the pull Secret when the pod was made. */
 export const pullSecretAnnotation = 'svc3.dev/pull-secret-version';
 
+/** The container of a VM's pod that has the guest. */
+export const runnerContainer = 'runner';
+
 /** Names that the pod of a VM may have, the more likely first: that of a waiting guest that it claimed, and its own. */
 export function podNamesOf({ metadata, status }: Vm): readonly string[] {
   const own = podNameOf(metadata.name);

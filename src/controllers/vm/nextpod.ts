@@ -1,8 +1,8 @@
 import type { Pod } from '../../api/core.ts';
 import type { Submitted } from '../../api/object.ts';
 import type { Vm } from '../../api/vm.ts';
-import type { VmMemory } from './parts.ts';
-import { claimNameOf, isPersistent } from './pod/claim.ts';
+import type { VmMemory } from './vmmemory.ts';
+import { claimNameOf, isPersistent } from './facts/claim.ts';
 import { buildPod, type PodPlacement } from './pod/pod.ts';
 import { hasMemory } from './resolve/imagememory.ts';
 import type { Resolved, ResolveSources } from './resolve/resolve.ts';

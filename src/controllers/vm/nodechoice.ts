@@ -5,8 +5,8 @@ import { placeLeavingOut, type PlacedWithout } from '../../placement/leaveout.ts
 import { place, type PlacementRequest, unpinnedAccelerator } from '../../placement/place.ts';
 import type { PodPlan } from './decide.ts';
 import type { DeployBackoff } from './deploybackoff.ts';
-import type { VmMemory } from './parts.ts';
-import { hasClaims } from './pod/claim.ts';
+import type { VmMemory } from './vmmemory.ts';
+import { hasClaims } from './facts/claim.ts';
 import type { WaitingVms } from './waiting.ts';
 
 /** A kubelet that has just started rejects pods whose devices it does not have yet: so often is its node tried again for the sake of a VM's volumes. */
@@ -85,8 +85,8 @@ export class NodeChoice implements VmMemory {
     this.#parts.inventory.forget(vmUid);
   }
 
-  /** It does not wait for a node. */
-  found(vmUid: string): void {
+  /** The VM has a pod, or is getting one: it does not wait for a node any more. */
+  stopWaiting(vmUid: string): void {
     this.#parts.waiting.remove(vmUid);
   }
 
@@ -99,7 +99,7 @@ export class NodeChoice implements VmMemory {
   }
 
   /** What would be chosen now; nothing is assumed. */
-  look(request: PlacementRequest): PlacedWithout['result'] {
+  preview(request: PlacementRequest): PlacedWithout['result'] {
     return placeLeavingOut(this.#parts.inventory, request).result;
   }
 
@@ -114,13 +114,13 @@ export class NodeChoice implements VmMemory {
    * be the only one, with ports of it that are taken.
    */
   choose(vm: Vm, effective: EffectiveSettings, request: PlacementRequest): PlacedWithout {
-    const { inventory, placed: told } = this.#parts;
+    const { inventory, placed: decided } = this.#parts;
     const { uid } = vm.metadata;
     const began = performance.now();
     inventory.forget(uid);
     const placed = this.#place(vm, effective, request);
     if (placed.result.kind === 'placed') inventory.assume(uid, placed.result.usage);
-    told?.(placed.result, (performance.now() - began) / 1000);
+    decided?.(placed.result, (performance.now() - began) / 1000);
     return placed;
   }
 

@@ -9,8 +9,8 @@ import type { Observed } from './decide.ts';
 import type { VmExpectations } from './expectations.ts';
 import { isOwnedBy, isTerminating } from '../../api/owner.ts';
 import { podAmong, podNamesOf } from './names.ts';
-import { claimNameOf } from './pod/claim.ts';
-import { isLost } from './pod/podstate.ts';
+import { claimNameOf } from './facts/claim.ts';
+import { isLost } from './facts/podstate.ts';
 import { settingsOfPod } from './resolve/adoption.ts';
 import type { ResolveSources } from './resolve/resolve.ts';
 

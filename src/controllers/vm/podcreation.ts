@@ -9,17 +9,18 @@ import type { VmExpectations } from './expectations.ts';
 import type { VmSettings } from './settings.ts';
 import type { Placed, PlacementRequest } from '../../placement/place.ts';
 import type { HostPort } from '../../placement/ports.ts';
-import type { ClaimHolder } from './pod/claim.ts';
+import type { ClaimHolder } from './facts/claim.ts';
 import { obtainClaims } from './pod/diskclaim.ts';
 import { hasFinalizer } from '../../api/finalizer.ts';
 import { holdVm } from './life/finalizer.ts';
 import { podNameOf } from './names.ts';
 import type { NextPod } from './nextpod.ts';
 import type { NodeChoice } from './nodechoice.ts';
-import type { Pass, VmMemory } from './parts.ts';
+import type { Pass } from './pass.ts';
+import type { VmMemory } from './vmmemory.ts';
 import { hasOwnPod, isUnchanged, mayHavePod } from './pool/claims.ts';
 import type { PoolClaims } from './pool/poolclaims.ts';
-import { claimedSettings, isToRun, isWithoutPod } from './pool/standby.ts';
+import { claimedSettings, isToRun, isWithoutPod } from './facts/standby.ts';
 import type { StartTraces } from './starts/starttraces.ts';
 import type { PodPlacement } from './pod/pod.ts';
 import { reportPod } from './status/report.ts';
@@ -84,9 +85,19 @@ export class PodCreation implements VmMemory {
     this.#parts.poolClaims.told(vmUid);
   }
 
-  /** It does not wait for a node. */
+  /** Whether this process has chosen the guest that the VM has not got yet. */
+  isChosenHere(vmUid: string): boolean {
+    return this.#parts.poolClaims.isChosenHere(vmUid);
+  }
+
+  /** The guest that was chosen for the VM goes. */
+  gaveUp(vmUid: string): void {
+    this.#parts.poolClaims.gaveUp(vmUid);
+  }
+
+  /** It does not wait for a pod any more. */
   hasPod(vmUid: string): void {
-    this.#parts.nodeChoice.found(vmUid);
+    this.#parts.nodeChoice.stopWaiting(vmUid);
     this.#parts.nextPod.forget(vmUid);
   }
 
@@ -100,7 +111,11 @@ export class PodCreation implements VmMemory {
     this.#parts.nodeChoice.turnedAway(vm, plan);
   }
 
-  /** One try; sets the status of the pass to what became of it. */
+  /**
+   * One try; sets the status of the pass to what became of it. In this order, since each may make the next superfluous: a waiting guest where
+   * the VM's own pod was refused, the backoff, a pod that the cache does not show yet, a waiting guest of the VM's pool, its settings, a waiting
+   * guest with the same VMConfig, a node; where none fits, a pod for kube-scheduler (`placement.whenFull: Pod`), or the wait for a node.
+   */
   async deploy(pass: Pass): Promise<ReconcileResult | void> {
     const { vm } = pass.observed;
     const { client, nodeChoice, poolClaims, settings, sources } = this.#parts;
@@ -179,7 +194,7 @@ export class PodCreation implements VmMemory {
     const config = sources.vmConfig(name, namespace);
     try {
       const [hasOwn, isCurrent] = await Promise.all([
-        // Nothing else tells that the leader before has made a pod for the VM.
+        // Nothing else tells that the previous leader has made a pod for the VM.
         hasFinalizer(vm) && hasOwnPod(client, vm),
         config !== undefined && isUnchanged(client, config),
       ]);
@@ -197,7 +212,7 @@ export class PodCreation implements VmMemory {
     const { vm } = pass.observed;
     const { nodeChoice, poolClaims } = this.#parts;
     nodeChoice.release(vm.metadata.uid);
-    nodeChoice.found(vm.metadata.uid);
+    nodeChoice.stopWaiting(vm.metadata.uid);
     poolClaims.chose(vm);
     try {
       const podName = pod.metadata.name;
@@ -216,7 +231,7 @@ export class PodCreation implements VmMemory {
     const { vm } = pass.observed;
     const { nodeChoice, poolClaims, settings } = this.#parts;
     nodeChoice.release(vm.metadata.uid);
-    const placement = nodeChoice.look(request);
+    const placement = nodeChoice.preview(request);
     if (placement.kind === 'refused' && settings.whenFull === 'Hold')
       return this.#unschedulable(pass, request, placement.message);
     // One that has run in a guest of the pool, and lost it, asks for no guest that waits.

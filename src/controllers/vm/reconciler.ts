@@ -9,28 +9,31 @@ import { endGuest, type HoldPlan, letGo, stillWanted } from './life/deletion.ts'
 import { holdVm } from './life/finalizer.ts';
 import { expired, expiryPollMs } from './life/expiry.ts';
 import type { LiveList } from '../../controller/livelists.ts';
-import { startDeadline } from './life/startdeadline.ts';
+import { startDeadline } from './facts/startdeadline.ts';
 import { observe, type ObserverParts } from './observe.ts';
-import type { Pass, Runners, VmMemory } from './parts.ts';
+import type { Pass } from './pass.ts';
+import type { RunnerObservation, Runners } from './runner/runners.ts';
+import type { VmMemory } from './vmmemory.ts';
 import { disposeOfNewDisk } from './life/disposal.ts';
 import { needsAnotherPod } from '../../api/vmchanges.ts';
-import { isPersistent } from './pod/claim.ts';
+import { isPersistent } from './facts/claim.ts';
 import { settingsInForce } from './resolve/adoption.ts';
-import { isAsleep, isSuspendedInMemory } from './pod/hibernation.ts';
+import { isAsleep, isSuspendedInMemory } from './facts/hibernation.ts';
 import { renewControlKeys } from './pod/controlkeys.ts';
 import { labelPatch } from './pod/podlabels.ts';
 import { type ClaimGrowth, isClaimTooSmall } from './pod/claimgrowth.ts';
 import { bootableSettings, type PodResize, roomPollMs } from './pod/podresize.ts';
-import { isPodReady } from './pod/podstate.ts';
+import { isPodReady } from './facts/podstate.ts';
 import type { PodCreation } from './podcreation.ts';
 import { isBoot, powerStep } from './runner/power.ts';
 import { pollMs, suspendedPollMs } from './runner/runnerlinks.ts';
 import { asleepDraft, pendingDraft } from './status/pending.ts';
 import { planStatus } from './status/planstatus.ts';
-import { reportPod, type RunnerObservation } from './status/report.ts';
+import { reportPod } from './status/report.ts';
 import { condition, type StatusDraft } from './status/statusdraft.ts';
 import type { StartTraces } from './starts/starttraces.ts';
-import { type StatusWriter, typed } from './status/statuswriter.ts';
+import type { StatusWriter } from './status/statuswriter.ts';
+import { typed } from './typed.ts';
 import type { Image } from '../../api/image.ts';
 import { isBeingSaved } from '../image/saves.ts';
 
@@ -42,6 +45,9 @@ const cacheLagMs = 1_000;
  * once; a crash before that is known to the runner alone. Seldom, because a port that is checked may stay closed for ever.
  */
 const guestPollMs = 15_000;
+
+/** Where nobody has answered at the port of a guest that waited for so long, in milliseconds, its VM gets a pod of its own (docs/pools.md). */
+export const unmetMs = 120_000;
 
 /** Somebody else's pod has the name: no event of it wakes the VM, which looks again after so many milliseconds. */
 const conflictMs = 30_000;
@@ -131,13 +137,12 @@ export class VmReconciler {
       case 'end': {
         const hold = await stillWanted(this.#parts, vm, plan);
         if (hold !== undefined) return this.#hold(pass, hold);
-        // The pod's end would suspend the guest: nobody reads that memory again, and a disk that is kept is whole only after a shutdown.
-        const isSuspendedAtEnd = plan.settings?.effective.onEviction === 'Suspend';
-        if (isSuspendedAtEnd && this.#parts.runners?.isShutDown(pass.key, vm, plan.pod) === false)
-          return undefined;
+        if (!this.#isShutDown(pass, plan)) return undefined;
         return endGuest(this.#parts, vm, plan);
       }
       case 'ending':
+        // Whoever deletes with `--cascade=foreground` has the pod ended by Kubernetes.
+        this.#isShutDown(pass, plan);
         return undefined;
       case 'expire': {
         const over = await expired(pass.key, pass.observed, this.#parts);
@@ -146,6 +151,18 @@ export class VmReconciler {
       default:
         return this.#actOnPod(pass, plan);
     }
+  }
+
+  /**
+   * Asks the runner for it where the end of the pod would suspend the guest: nobody reads that memory again, and a disk that is kept is whole only
+   * after a shutdown.
+   */
+  #isShutDown(
+    { key, observed }: Pass,
+    { pod, settings }: Extract<Plan, { kind: 'end' | 'ending' }>,
+  ): boolean {
+    if (settings?.effective.onEviction !== 'Suspend') return true;
+    return this.#parts.runners?.isShutDown(key, observed.vm, pod) !== false;
   }
 
   async #actOnPod(pass: Pass, plan: PodPlan): Promise<ReconcileResult | void> {
@@ -232,6 +249,9 @@ export class VmReconciler {
       pass.status = reportPod({ vm, pod, node, runner: undefined, ...settings });
       return undefined;
     }
+    // Before another try is begun, which might tell the guest.
+    if ((runners.unmetMs(vm, pod) ?? 0) >= unmetMs && (await this.#isUntold(pass.observed, pod)))
+      return this.#giveUp(pass, pod);
     await renewControlKeys(this.#parts.client, pod, this.#parts.controlKeys());
     const answer = runners.claim(pass.key, vm, pod, settings.effective);
     if (answer.kind === 'claimed') {
@@ -257,7 +277,31 @@ export class VmReconciler {
     return { requeueAfterMs: pollMs };
   }
 
-  /** The pod lives. */
+  /**
+   * Whether the guest provably knows of no VM: only this process could have told it, and has met nobody there. Another one that leads by now would have
+   * written it down. On a node that does not answer nothing would end it.
+   */
+  async #isUntold({ vm, isNodeLost }: Observed, pod: Pod): Promise<boolean> {
+    const { namespace, name, uid } = vm.metadata;
+    if (isNodeLost || !this.#parts.podCreation.isChosenHere(uid)) return false;
+    const now = await ignoring(['NotFound'], this.#parts.client.get(vms, name, namespace));
+    return now?.metadata.uid === uid && now.status?.runner?.podUid !== pod.metadata.uid;
+  }
+
+  /** The guest goes, and the VM is deployed as if none had waited, once it has gone. */
+  async #giveUp(pass: Pass, pod: Pod): Promise<void> {
+    const { podCreation, recorder } = this.#parts;
+    const { vm } = pass.observed;
+    const message = `nobody answers in pod ${pod.metadata.name}, whose guest was claimed; the VM is deployed anew: let network policies allow port 8443 from svc3`;
+    await this.#replace(pass, { kind: 'replace', pod, reason: 'Unreached', node: undefined, message });
+    podCreation.gaveUp(vm.metadata.uid);
+    recorder.event(typed(vm), { type: 'Warning', reason: 'StandbyUnreachable', message });
+  }
+
+  /**
+   * The pod stays: its size, claim, labels and keys follow the VM, its runner is asked and told what is due, and the answer becomes the status.
+   * It goes only where the guest's memory is on its claim, or where the next start of the guest needs another pod.
+   */
   async #keep(
     pass: Pass,
     { pod, settings }: Extract<PodPlan, { kind: 'report' }>,
@@ -322,7 +366,7 @@ export class VmReconciler {
     return isBeingSaved(vm, observer.images(namespace)) || isBeingSaved(vm, await liveImages(namespace));
   }
 
-  /** The guest's memory is on its claim, and the status says so: the pod goes, and nobody is to be told of it. */
+  /** The guest's memory is on its claim, and the status says so: the pod goes, which is neither a change of status nor an Event. */
   async #release(pass: Pass, pod: Pod): Promise<void> {
     await this.#delete(pod);
     pass.status = asleepDraft(pass.observed.vm);

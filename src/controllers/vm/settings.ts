@@ -1,7 +1,13 @@
 import type { PortRange } from '../../api/meta.ts';
 import type { Accelerator } from '../../placement/facts.ts';
 import type { PortRanges } from '../../placement/ports.ts';
-import type { Store } from './resolve/imageref.ts';
+
+/** Where images lie: chart value `store`. */
+export interface Store {
+  /** Registry with optional path, scheme allowed: `https://registry.example.com`. */
+  readonly url: string;
+  readonly prefix: string;
+}
 
 /** What the installation says about VMs; every field is a chart value. */
 export interface VmSettings {

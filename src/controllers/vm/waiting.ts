@@ -5,19 +5,20 @@ interface Waiter {
   readonly key: string;
   readonly created: string;
   readonly request: PlacementRequest;
-  /** The sentence that its condition says. */
+  /** The message of its condition. */
   readonly told: string;
 }
 
 /**
  * The VMs that no node takes. When something has become free, the oldest that now fit get it reserved and are woken:
- * one for each place, so that hundreds of others are not tried in vain.
+ * no more than fit, so that hundreds of others are not tried in vain.
  */
 export class WaitingVms {
   readonly #inventory: Inventory;
   readonly #wake: (key: string) => void;
   readonly #waiters = new Map<string, Waiter>();
-  readonly #neighbourly = new Set<string>();
+  /** UIDs of those with pod affinity or spread constraints. */
+  readonly #dependent = new Set<string>();
 
   constructor(inventory: Inventory, wake: (key: string) => void) {
     this.#inventory = inventory;
@@ -28,21 +29,21 @@ export class WaitingVms {
     return this.#waiters.size;
   }
 
-  /** Whether another pod on a node may make room for one of them. */
-  get asksForNeighbours(): boolean {
-    return this.#neighbourly.size > 0;
+  /** Whether a pod that is new on a node may let one of them fit there, by pod affinity or spread constraints. */
+  get dependsOnOtherPods(): boolean {
+    return this.#dependent.size > 0;
   }
 
   add(vmUid: string, waiter: Waiter): void {
     const { affinity, topologySpreadConstraints } = waiter.request;
     this.#waiters.set(vmUid, waiter);
     if (affinity?.podAffinity !== undefined || topologySpreadConstraints.length > 0)
-      this.#neighbourly.add(vmUid);
+      this.#dependent.add(vmUid);
   }
 
   remove(vmUid: string): void {
     this.#waiters.delete(vmUid);
-    this.#neighbourly.delete(vmUid);
+    this.#dependent.delete(vmUid);
   }
 
   /** Call when capacity may have grown. */
@@ -60,16 +61,16 @@ export class WaitingVms {
   }
 
   /**
-   * Call when anything that placement knows may have changed. Wakes those whose sentence is no longer true and returns
+   * Call when anything that placement knows may have changed. Wakes those whose message is no longer true and returns
    * how many; VMs that ask for the same are judged once.
    */
   wakeOutdated(): number {
-    const sentences = new Map<string, string | undefined>();
+    const messages = new Map<string, string | undefined>();
     let woken = 0;
     for (const { key, request, told } of this.#waiters.values()) {
       const shape = this.#shapeOf(request);
-      if (!sentences.has(shape)) sentences.set(shape, this.#sentence(request));
-      const now = sentences.get(shape);
+      if (!messages.has(shape)) messages.set(shape, this.#message(request));
+      const now = messages.get(shape);
       if (now === undefined || now === told) continue;
       this.#wake(key);
       woken += 1;
@@ -84,8 +85,8 @@ export class WaitingVms {
     );
   }
 
-  /** Undefined where a node takes it: that is for `retry`, which gives one place to one VM. */
-  #sentence(request: PlacementRequest): string | undefined {
+  /** Undefined where a node takes it: that is for `retry`, which reserves what it gives. */
+  #message(request: PlacementRequest): string | undefined {
     const result = place(this.#inventory, request);
     return result.kind === 'refused' ? result.message : undefined;
   }

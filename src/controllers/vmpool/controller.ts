@@ -8,7 +8,7 @@ import type { Informer } from '../../kube/types.ts';
 import { reservedFor } from '../../placement/nodefacts.ts';
 import type { Shared } from '../vm/controller.ts';
 import { debounced } from '../vm/pacing.ts';
-import { isStandby, poolIndex } from '../vm/pool/standby.ts';
+import { isStandby, poolIndex } from '../vm/facts/standby.ts';
 import { slimPod } from '../vm/pod/slimpod.ts';
 import { ImageResolutions } from '../vm/resolve/imageresolutions.ts';
 import type { ResolveSources } from '../vm/resolve/resolve.ts';

@@ -2,8 +2,8 @@ import type { Node, Pod } from '../../api/core.ts';
 import { annotations } from '../../api/meta.ts';
 import { isTerminating } from '../../api/owner.ts';
 import type { VmPool } from '../../api/vmpool.ts';
-import { endMessage, isPodReady, pullFailure, unschedulableMessage } from '../vm/pod/podstate.ts';
-import { isOfTemplate, templateDigest } from '../vm/pool/standby.ts';
+import { endMessage, isPodReady, pullFailure, unschedulableMessage } from '../vm/facts/podstate.ts';
+import { isOfTemplate, templateDigest } from '../vm/facts/standby.ts';
 import { isReserved, isUsable } from '../vm/pool/standbys.ts';
 
 /** A pod of the pool that is no VM's. */

@@ -8,7 +8,7 @@ import { findCondition } from '../../controller/conditions.ts';
 import { keyOf, splitKey } from '../../controller/controller.ts';
 import { createExpectations } from '../../controller/expectations.ts';
 import { ignoring } from '../../controller/ignoring.ts';
-import { readyStatus, type Readiness } from '../../controller/kstatus.ts';
+import { readyStatus } from '../../controller/kstatus.ts';
 import { applyStatus, isSameStatus } from '../../controller/status.ts';
 import { isSvc3Error, messageOf } from '../../errors.ts';
 import type { EventRecorder, Informer, KubeClient, ReconcileResult } from '../../kube/types.ts';
@@ -17,13 +17,13 @@ import { placeLeavingOut, type PlacedWithout } from '../../placement/leaveout.ts
 import { place, type PlacementRequest } from '../../placement/place.ts';
 import { isForRoom } from '../../placement/reasons.ts';
 import type { Shared } from '../vm/controller.ts';
-import { hasBundle } from '../vm/pod/bundle.ts';
-import { hasClaims } from '../vm/pod/claim.ts';
+import { hasBundle } from '../vm/facts/bundle.ts';
+import { hasClaims } from '../vm/facts/claim.ts';
 import { renewControlKeys } from '../vm/pod/controlkeys.ts';
-import { isPodReady } from '../vm/pod/podstate.ts';
+import { isPodReady } from '../vm/facts/podstate.ts';
 import { placementRequest } from '../vm/pod/request.ts';
 import { isRefusal } from '../vm/podcreation.ts';
-import { isOfPool, isWithoutPod, selectorOf } from '../vm/pool/standby.ts';
+import { isOfPool, isWithoutPod, selectorOf } from '../vm/facts/standby.ts';
 import { hasMemory, memoryToGoOnFrom } from '../vm/resolve/imagememory.ts';
 import { digestOf } from '../vm/resolve/imageref.ts';
 import {
@@ -38,7 +38,8 @@ import { PoolBackoff } from './backoff.ts';
 import { decidePool, type ObservedPool, type PoolPlan } from './decide.ts';
 import { countVms } from './members.ts';
 import type { PoolCounts } from './metrics.ts';
-import { buildStandby, newStandbyName, revisionOf, templateVm } from './standbypod.ts';
+import { awaitedMs, heldBack, type Outcome, outcomeOf, progressOf } from './outcome.ts';
+import { buildStandby, imagesOf, newStandbyName, revisionOf, templateVm } from './standbypod.ts';
 
 export interface PoolCaches {
   readonly pools: Pick<Informer<VmPool>, 'get'>;
@@ -73,13 +74,6 @@ const bootMs = 600_000;
 
 /** What a tag of a registry means is asked again, in milliseconds. */
 const resolveAgainMs = 60_000;
-
-type Outcome = Readiness & {
-  readonly isStalled?: boolean;
-  readonly againMs?: number | undefined;
-  /** What is missing is room, which a guest that goes would leave. */
-  readonly isForRoom?: boolean;
-};
 
 /** One pass over one pool: observe, decide, act, report. */
 export class PoolReconciler {
@@ -148,7 +142,8 @@ export class PoolReconciler {
     } finally {
       await this.#report(key, pool, observed, plan, outcome);
     }
-    const times = [outcome.againMs, plan.lookAgainMs, resolveAgainMs].filter((time) => time !== undefined);
+    const lookMs = [plan.lookAgainMs, awaitedMs(pool, outcome, this.#parts.now())];
+    const times = [outcome.againMs, ...lookMs, resolveAgainMs].filter((time) => time !== undefined);
     return { requeueAfterMs: Math.min(...times) };
   }
 
@@ -163,11 +158,7 @@ export class PoolReconciler {
   #observe(key: string, pool: VmPool, resolved: Resolved | Unresolved | Asking): ObservedPool {
     const { caches, settings, shared, now } = this.#parts;
     const cached = caches.pods.byIndex('pool', key);
-    const made = [...this.#made.values()].filter((pod) => isOwnedBy(pod, pool));
-    const all = [
-      ...cached,
-      ...made.filter(({ metadata: { uid } }) => cached.every((pod) => pod.metadata.uid !== uid)),
-    ].filter((pod) => isOfPool(pod) && isOwnedBy(pod, pool));
+    const all = this.#standbysOf(key, pool);
     const own = all.filter((pod) => !this.#deleted.has(pod.metadata.uid));
     const isPinned = resolved.kind === 'resolved' && digestOf(resolved.effective.image) !== undefined;
     const { startDeadlineSeconds } = pool.spec.template;
@@ -190,6 +181,15 @@ export class PoolReconciler {
           ? bootMs + settings.readinessSeconds * 1_000
           : startDeadlineSeconds * 1_000,
     };
+  }
+
+  /** The pods of the pool that are no VM's, also those that the cache does not show yet. */
+  #standbysOf(key: string, pool: VmPool): Pod[] {
+    const cached = this.#parts.caches.pods.byIndex('pool', key);
+    const made = [...this.#made.values()].filter(
+      ({ metadata: { uid } }) => !cached.some((pod) => pod.metadata.uid === uid),
+    );
+    return [...cached, ...made].filter((pod) => isOfPool(pod) && isOwnedBy(pod, pool));
   }
 
   /** Exactly as they were seen: one that a VM has taken meanwhile stays. */
@@ -235,10 +235,7 @@ export class PoolReconciler {
     }
     if (plan.create === 0) return outcomeOf(pool, plan);
     const waitMs = this.#backoff.waitMs(uid);
-    const before = findCondition(pool.status?.conditions, conditionTypes.ready);
-    const kept =
-      before?.status === 'False' ? before : { reason: 'Preparing', message: 'the last one failed' };
-    if (waitMs > 0) return { isReady: false, reason: kept.reason, message: kept.message, againMs: waitMs };
+    if (waitMs > 0) return heldBack(pool, waitMs);
     // Room that has just become free is theirs who need it now. One that fits nowhere holds nobody up: it may be another tenant's.
     this.#parts.shared.waiting.retry();
     const now = Math.min(plan.create, mostPerPass);
@@ -334,13 +331,14 @@ export class PoolReconciler {
     outcome: Outcome,
   ): Promise<void> {
     const { client, recorder, now } = this.#parts;
-    const progress = outcome.isStalled === true ? 'stalled' : outcome.isReady ? 'idle' : 'reconciling';
+    const time = now();
     const status: VmPoolStatus = {
-      ...readyStatus(pool, outcome, progress, now()),
+      ...readyStatus(pool, outcome, progressOf(pool, outcome, time), time),
       idle,
       preparing,
       claimed,
       selector: selectorOf(pool.metadata.name),
+      ...imagesOf(this.#standbysOf(key, pool).filter(({ metadata }) => !this.#deleted.has(metadata.uid))),
     };
     if (isSameStatus(pool.status, status)) return;
     const written = await applyStatus(client, vmPools, pool, status);
@@ -355,22 +353,6 @@ export class PoolReconciler {
       { type, reason: outcome.reason, message: outcome.message },
     );
   }
-}
-
-function outcomeOf({ spec: { minIdle } }: VmPool, { idle, isFull, preparing }: PoolPlan): Outcome {
-  if (isFull)
-    return {
-      isReady: false,
-      reason: 'AtMaxSize',
-      message: 'there are as many VMs and guests as maxSize allows',
-    };
-  if (idle < minIdle)
-    return { isReady: false, reason: 'Preparing', message: `${preparing} being prepared, 0 to come` };
-  return {
-    isReady: true,
-    reason: 'Filled',
-    message: minIdle === 1 ? 'one guest waits' : 'as many guests wait as are to',
-  };
 }
 
 /** What only the VMConfig of the template, or its image, shows. */

@@ -4,10 +4,10 @@ import { annotations, apiVersion, labels, standbyNamePrefix } from '../../api/me
 import type { Submitted } from '../../api/object.ts';
 import type { RunnerSpecInput } from '../../api/runner.ts';
 import type { EffectiveSettings, Vm } from '../../api/vm.ts';
-import type { VmPool } from '../../api/vmpool.ts';
+import type { VmPool, VmPoolStatus } from '../../api/vmpool.ts';
 import { buildPod, type PodInput } from '../vm/pod/pod.ts';
 import { ownLabels } from '../vm/pod/podlabels.ts';
-import { digest, templateDigest } from '../vm/pool/standby.ts';
+import { digest, templateDigest } from '../vm/facts/standby.ts';
 import type { VmSettings } from '../vm/settings.ts';
 
 /** A new name for a pod of the pool: no two pods of it ever have the same. */
@@ -75,4 +75,16 @@ export function buildStandby(pool: VmPool, input: PodInput): Submitted<Pod> {
       ],
     },
   };
+}
+
+/** Most images that the status of a pool has room for; its guests are of one, and of two while they are replaced. */
+const mostImages = 32;
+
+/** What the guests of these pods were made from, for the status of their pool; nothing where there are none. */
+export function imagesOf(standbys: readonly Pod[]): Pick<VmPoolStatus, 'images'> {
+  const references = standbys.flatMap(({ spec: { volumes = [] } }) =>
+    volumes.flatMap(({ image }) => image?.reference ?? []),
+  );
+  const images = [...new Set(references)].toSorted().slice(0, mostImages);
+  return images.length === 0 ? {} : { images };
 }

@@ -84,11 +84,11 @@ export const createServiceAccountToken = defineRoute({
   example: { duration: '720h' },
   async handler({ params, body, caller, warn }) {
     const { serviceaccount: name, namespace } = params;
-    const wish = {
+    const requested = {
       duration: body?.duration,
       expirationSeconds: body?.expirationSeconds ?? body?.spec?.expirationSeconds,
       audiences: body?.audiences ?? body?.spec?.audiences,
     };
-    return { body: await issueToken({ caller: caller.client, warn }, { namespace, name }, wish) };
+    return { body: await issueToken({ caller: caller.client, warn }, { namespace, name }, requested) };
   },
 });

@@ -4,7 +4,6 @@ import { commit, save, untilSaved } from '../../usecases/saving.ts';
 import { imageItem } from '../../wire/image.ts';
 import { powerRequest } from '../../wire/power.ts';
 import { powerVerbs } from '../../wire/powercommands.ts';
-import { committedImage, savedImage } from '../../wire/saving.ts';
 import * as schemas from '../../wire/schemas.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
 import { findLiveVm, findVmFor } from '../server/lookup.ts';
@@ -56,7 +55,10 @@ export const execVm = defineRoute({
 const savingReplies = {
   200: { description: 'With `?wait=true`: its disk is in the store.', schema: schemas.imageItem },
   202: { description: 'It is being made; poll the image.', schema: schemas.imageItem },
-  409: { description: 'The VM has no disk to save, or is being deleted.', schema: schemas.status },
+  409: {
+    description: 'The VM has no disk to save, is being deleted, or is another than `uid` says.',
+    schema: schemas.status,
+  },
   422: { description: 'With `?wait=true`: it failed; the message says why.', schema: schemas.status },
 };
 
@@ -95,7 +97,7 @@ export const saveVm = defineRoute({
   async handler(call) {
     const { params, body, services } = call;
     const key = { namespace: params.namespace, name: params.vm };
-    const vm = await findVmFor(services, key, (one) => savedImage(one, body));
+    const vm = await findLiveVm(services, key);
     return saving(call, await save(writerOf(services), vm, body));
   },
 });
@@ -116,7 +118,7 @@ export const commitVm = defineRoute({
   async handler(call) {
     const { params, body, services } = call;
     const key = { namespace: params.namespace, name: params.vm };
-    const vm = await findVmFor(services, key, (one) => committedImage(one, body?.description));
-    return saving(call, await commit(writerOf(services), vm, body?.description));
+    const vm = await findLiveVm(services, key);
+    return saving(call, await commit(writerOf(services), vm, body));
   },
 });

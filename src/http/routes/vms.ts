@@ -15,6 +15,7 @@ import { tracedDeploy } from '../server/deploytrace.ts';
 import { findImage, findLiveVm, findVm, findVmConfig, findVmPool } from '../server/lookup.ts';
 import { defineRoute, type Call } from '../server/route.ts';
 import { success } from '../server/status.ts';
+import { waitSeen } from '../server/visible.ts';
 import { waiterOf } from '../server/waiter.ts';
 
 const tag = 'VMs';
@@ -123,7 +124,9 @@ export const deployVm = defineRoute({
     const { vm, portWarnings, warnings, runs } = await deploy(call, { wait: call.query.wait ?? true });
     for (const warning of warnings) call.warn(warning);
     const body = deployItem(vm, portWarnings);
-    return runs ? { body } : { status: 202, body };
+    if (runs) return { body };
+    await waitSeen(call.services.caches.vms.changes, vm, call.signal);
+    return { status: 202, body };
   },
 });
 

@@ -92,7 +92,7 @@ async function admit(
     const caller = surface.caller(request);
     // Most are known at once: no turn of the event loop is spent on them.
     state.caller = caller instanceof Promise ? await caller : caller;
-    // Its end is over that would give back what is taken from here on.
+    // `endRequest` has run: nothing would release what is taken from here on.
     if (state.ended) throw new Svc3Error('BadRequest', 'the client hung up');
   }
   const limit = route.longRunning === true ? context.limits.long : context.limits.short;
@@ -105,7 +105,7 @@ async function admit(
     'path',
     () => undefined,
   );
-  // A native write without a body is judged by kube-apiserver when it comes there: asking before would ask twice.
+  // A native write is made with the caller's token, so kube-apiserver authorises it; its right is asked here only to spare reading a body.
   const attributes = attributesOf(route.permission, state.params);
   if (attributes !== undefined && (route.permission.kind === 'checked' || readsBody(route)))
     await state.caller?.authorize(attributes);
@@ -138,7 +138,7 @@ function callOf(
   const body = readsBody(route)
     ? validate(route.body, request.body as JsonValue | undefined, 'body', warn)
     : undefined;
-  // A handler may wait for minutes: from here on it has what the schema took of the body, and nobody the rest.
+  // A handler may wait for minutes: it has the validated body, and the parsed one need not stay in memory so long.
   request.body = undefined;
   return {
     params: state.params,
@@ -223,11 +223,11 @@ export function serveRoute(
       if (!readsBody(route)) return;
       // Over HTTP/2 a body may come with neither type nor length (kubectl create --raw): without a type it is not read.
       request.headers['content-type'] ||= 'application/json';
-      // What is not there has no type: clients name one out of habit.
+      // Clients name a type out of habit, also where they send no body.
       if (hasNoBody(request.raw)) request.headers['content-type'] = 'application/json';
       requireJson(request.headers['content-type']);
     },
-    // Fastify waits for the reply to be sent. A promise of it would have to end with the reply's last byte.
+    // Fastify waits for the reply to be sent. A promise that is returned would have to last until the reply's last byte.
     handler(request, reply) {
       run(route, surface, request, reply, context).catch((error: unknown) => reply.send(error));
     },

@@ -2,29 +2,21 @@ import { createHmac, type KeyObject } from 'node:crypto';
 import type { Secret } from '../../api/core.ts';
 import type { Vm } from '../../api/vm.ts';
 import { createRunnerClient, type RunnerClient, type RunnerClientOptions } from '../../runnerapi/client.ts';
-import { readPrivateKey, signControlToken } from '../../runnerapi/token.ts';
+import { readControlKeys, signControlToken } from '../../runnerapi/token.ts';
 import { Svc3Error } from '../../errors.ts';
 import type { RunnerConnections, Sealer, TicketSigner } from '../server/services.ts';
 import { createSealer } from '../auth/seals.ts';
 import { createTicketSigner } from '../auth/tickets.ts';
 
-/** The installation's private key out of its Secret: the first PEM in it, `current` before others. */
+/** The key that the installation signs with, out of its Secret; undefined where none can be read, which the operator mends. */
 export function controlKeyOf(secret: Secret | undefined): KeyObject | undefined {
-  const entries = Object.entries(secret?.data ?? {}).sort(
-    ([a], [b]) => Number(b.startsWith('current')) - Number(a.startsWith('current')),
-  );
-  for (const [, value] of entries) {
-    const pem = Buffer.from(value, 'base64').toString('utf8');
-    if (!pem.includes('PRIVATE KEY')) continue;
-    return readPrivateKey(pem);
-  }
-  return undefined;
+  return readControlKeys(secret?.data).keys[0];
 }
 
 function noKey(): Svc3Error {
   return new Svc3Error(
     'ServiceUnavailable',
-    'the installation has no control key yet; is the operator running?',
+    'the installation has no control key that can be read; is the operator running?',
   );
 }
 

@@ -107,11 +107,10 @@ class StoredUploads implements ResumableUploads {
       if (list.offset !== offset)
         throw new Svc3Error('Conflict', `Upload-Offset: upload ${id} is at ${list.offset}, not ${offset}`);
       const size = sizeOf(list);
-      if (size !== undefined && offset + (length ?? 0) > size)
-        throw refused(`with these bytes the file is larger than the ${size} that were announced`);
+      if (size !== undefined && offset + (length ?? 0) > size) throw tooLong(size);
       const longer = await appendParts(opened.client, partsOf(opened.path, id), {
         list,
-        content,
+        content: size === undefined ? content : within(content, size - offset, () => tooLong(size)),
         ...(this.#partBytes === undefined ? {} : { partBytes: this.#partBytes }),
       });
       if (!isWhole(longer.offset - offset)) throw refused('ended before it was whole; what came is kept');
@@ -184,6 +183,30 @@ function sizeOf({ annotations }: PartList): number | undefined {
 function stateOf(id: string, list: PartList): UploadState {
   const size = sizeOf(list);
   return { id, offset: list.offset, isComplete: false, ...(size === undefined ? {} : { size }) };
+}
+
+/**
+ * The same pieces, of which all fit: nobody said how many come. The one that does not, and what is behind it, is not taken.
+ *
+ * @param most - in bytes
+ */
+async function* within(
+  content: AsyncIterable<Buffer>,
+  most: number,
+  refusal: () => Svc3Error,
+): AsyncGenerator<Buffer> {
+  // By hand: a loop would close the socket, and the client of it could not read why.
+  const pieces = content[Symbol.asyncIterator]();
+  let left = most;
+  for (let next = await pieces.next(); next.done !== true; next = await pieces.next()) {
+    left -= next.value.length;
+    if (left < 0) throw refusal();
+    yield next.value;
+  }
+}
+
+function tooLong(size: number): Svc3Error {
+  return refused(`with these bytes the file is larger than the ${size} that were announced`);
 }
 
 function refused(message: string): Svc3Error {

@@ -124,7 +124,8 @@ function kubeletConfig(options: NodeOptions, folder: string): object {
     failSwapOn: false,
     failCgroupV1: false,
     containerRuntimeEndpoint: `unix://${containerdSocket}`,
-    // In a cluster without DNS: with no address here every pod gets a warning; that of the node refuses at once.
+    // Without an address here the kubelet puts a warning on every pod. In a cluster without DNS it is the node's, which refuses
+    // connections at once, so that look-ups fail without a timeout.
     clusterDNS: [options.dns ? dnsAddress : options.node.ip],
     clusterDomain,
     podLogsDir: '/var/log/pods',

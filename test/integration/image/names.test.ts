@@ -5,6 +5,7 @@ import type { Submitted } from '../../../src/api/object.ts';
 import type { Vm } from '../../../src/api/vm.ts';
 import type { VmPool } from '../../../src/api/vmpool.ts';
 import { createExpectations } from '../../../src/controller/expectations.ts';
+import { applyStatus } from '../../../src/controller/status.ts';
 import type { Disk } from '../../../src/controllers/image/caches.ts';
 import { ImageReconciler } from '../../../src/controllers/image/reconciler.ts';
 import { createNamespaceRegistries } from '../../../src/controllers/image/registries.ts';
@@ -133,6 +134,19 @@ describe('the name of an Image', () => {
           metadata: { name: 'late', namespace },
           spec: { minIdle: 1, template: { config: 'ci' } },
         } as unknown as Submitted<VmPool>);
+      },
+      'VMPool late',
+    ],
+    [
+      'a pool whose guests were made from it before',
+      async (namespace) => {
+        const { client } = cluster;
+        const { status } = await client.get(images, 'disk', namespace);
+        const pool = await client.create(vmPools, {
+          metadata: { name: 'late', namespace },
+          spec: { minIdle: 1, template: { image: 'another' } },
+        } as unknown as Submitted<VmPool>);
+        await applyStatus(client, vmPools, pool, { images: [status?.reference ?? ''] });
       },
       'VMPool late',
     ],

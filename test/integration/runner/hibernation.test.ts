@@ -122,6 +122,20 @@ test('a guest that is not suspended in time shuts down, and its next start says 
   await expect(memoryOf(first.pod)).rejects.toThrow('ENOENT');
 });
 
+test('a stop asked of a pod that is being ended has its guest shut down, not suspended', async () => {
+  const first = await aGuest(await aPod(evicted));
+  await first.guest('echo written > /root/file');
+  first.process.kill('SIGTERM');
+  await first.reaches({ reason: 'ShuttingDown' });
+  await first.client.power({ action: 'stop' });
+  expect(await first.exitCode()).toBe(0);
+  await expect(memoryOf(first.pod)).rejects.toThrow('ENOENT');
+  const second = await startRunner(inNewPod(first.pod));
+  await second.reaches(up);
+  expect(await seen(second)).toBe('booted\n');
+  expect(await second.guest('cat /root/file')).toBe('written\n');
+});
+
 test('a guest that is to be stopped goes on first, so that nothing of its disk is lost', async () => {
   const first = await aGuest(await aPod(evicted));
   // In the memory of the guest alone.

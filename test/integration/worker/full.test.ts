@@ -6,7 +6,7 @@ import { Readable } from 'node:stream';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { createRegistryClient, type RegistryClient } from '../../../src/registry/client.ts';
 import { pushDisk } from '../../../src/registry/disk.ts';
-import { land } from '../../../src/worker/landing.ts';
+import { writeSparse } from '../../../src/worker/sparsefile.ts';
 import { startRegistry, type TestRegistry } from '../../support/registry.ts';
 import { smallVolume, type SmallVolume } from '../../support/smallvolume.ts';
 import { aSpec, runWorker } from './harness.ts';
@@ -71,10 +71,10 @@ describe('a worker whose volume is full', () => {
 describe('a file that is written', () => {
   test('is refused when only a part of its last block had room', async () => {
     volume = await smallVolume(mib + 8192);
-    const landed = land(Readable.from([randomBytes(mib + 64 * 1024)]), join(volume.path, 'file'), {
+    const written = writeSparse(Readable.from([randomBytes(mib + 64 * 1024)]), join(volume.path, 'file'), {
       maxBytes: 2 ** 30,
       signal: AbortSignal.timeout(30_000),
     });
-    await expect(landed).rejects.toMatchObject({ reason: 'RequestEntityTooLarge' });
+    await expect(written).rejects.toMatchObject({ reason: 'RequestEntityTooLarge' });
   });
 });

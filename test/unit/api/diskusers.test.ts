@@ -37,7 +37,15 @@ const pool = (template: object, more: object = {}): VmPool => ({
   metadata: storedMeta({ name: 'ci', namespace: 'team', ...more }),
   spec: { template, minIdle: 1, standby: 'Suspended', serveConfig: false },
 });
-const config: VmConfig = { metadata: storedMeta({ name: 'small' }), spec: { image: 'golden' } };
+/** A pool that names another image by now. */
+const guestsFrom = (reference: string): VmPool => ({
+  ...pool({ image: 'other' }),
+  status: { images: [reference] },
+});
+const config: VmConfig = {
+  metadata: storedMeta({ name: 'small' }),
+  spec: { image: 'golden', iso: 'golden' },
+};
 
 const usersOf = (
   disk: UsedDisk,
@@ -89,6 +97,8 @@ describe('an image is in use by', () => {
     ['a pool whose configuration names it', pool({ config: 'small' }), true],
     ['no pool whose own image overrides that', pool({ config: 'small', image: 'other' }), false],
     ['no pool of another namespace', pool({ image: 'golden' }, { namespace: 'ci' }), false],
+    ['a pool whose guests were made from it before', guestsFrom(`${repository}@${digest('a')}`), true],
+    ['no pool whose guests are of another', guestsFrom(`${repository}-2@${digest('a')}`), false],
     [
       'no pool that is being deleted',
       pool({ image: 'golden' }, { deletionTimestamp: '2027-01-01T00:00:00Z' }),
@@ -174,6 +184,37 @@ describe('one that holds nothing yet', () => {
 test('an ISO is in use by those that have it in their drive', () => {
   const vms = [named('web', { spec: { image: 'other', iso: 'golden' } })];
   expect(usersOf({ ...golden, field: 'iso' }, { vms })).toBe('VM web');
+});
+
+describe('an ISO is in use by', () => {
+  const iso = { ...golden, field: 'iso' } as const;
+  const placedWith = (medium: string | undefined, spec: object) => {
+    const settings = medium === undefined ? effective : { ...effective, iso: medium };
+    return named('web', { spec: { image: 'other', ...spec }, status: { effective: settings } });
+  };
+  const there = `${repository}@${digest('b')}`;
+
+  test.each<[what: string, vm: Vm, isUsed: boolean]>([
+    ['a VM that has it in its drive', placedWith(there, { iso: 'golden' }), true],
+    ['a VM that has it from its configuration', placedWith(there, { config: 'small' }), true],
+    ['a VM that gets it at its next start', placedWith(undefined, { iso: 'golden' }), true],
+    ['a VM that is not placed yet', named('web', { spec: { image: undefined, config: 'small' } }), true],
+    [
+      'no VM that was placed before its configuration named it',
+      placedWith(undefined, { config: 'small' }),
+      false,
+    ],
+    ['no VM that has ejected it', placedWith(undefined, { config: 'small', iso: '' }), false],
+    // It has no pod, and its settings stay as they were until there is one.
+    ['no VM that goes on without it', placedWith(there, { config: 'small', iso: '' }), false],
+    [
+      'no VM that has ejected it before it was placed',
+      named('web', { spec: { config: 'small', iso: '' } }),
+      false,
+    ],
+  ])('%s', (_what, vm, isUsed) => {
+    expect(usersOf(iso, { vms: [vm] })).toBe(isUsed ? 'VM web' : undefined);
+  });
 });
 
 test('ten are named, in the order of their names, and the rest is counted', () => {

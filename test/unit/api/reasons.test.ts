@@ -2,7 +2,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { conditionsPage } from '../../../src/api/conditionspage.ts';
-import { diskWaitsForPerson, waitsForPerson } from '../../../src/api/reasons.ts';
+import { diskWaitsForPerson, poolWaitsForPerson, waitsForPerson } from '../../../src/api/reasons.ts';
 import { reasonTable, type ReasonRow } from '../../../src/api/reasontable.ts';
 import { WarmStartReason } from '../../../src/api/runner.ts';
 
@@ -34,6 +34,7 @@ test('every reason of a runner for how a guest started stands in the table, and 
 
 test('of every reason that waits for somebody the table says that it is Stalled', () => {
   expect(listed('VM', 'Stalled')).toEqual(expect.arrayContaining([...waitsForPerson.keys()]));
+  expect(listed('VMPool', 'Stalled')).toEqual(expect.arrayContaining([...poolWaitsForPerson.keys()]));
   expect(listed('Image, ISO', 'Stalled').toSorted()).toEqual([...diskWaitsForPerson].toSorted());
 });
 

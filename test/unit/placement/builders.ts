@@ -79,7 +79,7 @@ export function aPod(
     kvm: kvm ?? 0,
   });
   const neighbour = { namespace: 'default', labels: {}, repels: [] };
-  return { uid, node, claim: undefined, ports: [], requests, neighbour, isNodeAgent: false, ...facts };
+  return { uid, node, assumedAs: undefined, ports: [], requests, neighbour, isNodeAgent: false, ...facts };
 }
 
 /** A VM of 1 CPU and 1 Gi in namespace `default`, without ports. */

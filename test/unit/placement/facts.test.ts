@@ -200,19 +200,19 @@ describe('podFacts', () => {
     expect(facts).toMatchObject({
       uid: 'u',
       node: 'n1',
-      claim: 'vm-uid',
+      assumedAs: 'vm-uid',
       ports: [{ port: 8822, protocol: 'TCP' }],
     });
     expect([CPU, MEMORY, PODS, GPU].map((i) => facts?.requests[i])).toEqual([1600, 4 * 2 ** 30, 1, 1]);
   });
 
   test("a VM's pinned pod counts before it is bound, nobody else's does", () => {
-    expect(podFacts(pinned, 'vm-uid')).toMatchObject({ node: 'n2', claim: 'vm-uid' });
+    expect(podFacts(pinned, 'vm-uid')).toMatchObject({ node: 'n2', assumedAs: 'vm-uid' });
     expect(podFacts(pinned)).toBeUndefined();
   });
 
   test('a bound pod counts, whoever made it, and claims nothing by its owner reference', () => {
-    expect(podFacts(pod)).toMatchObject({ node: 'n1', claim: undefined });
+    expect(podFacts(pod)).toMatchObject({ node: 'n1', assumedAs: undefined });
   });
 
   test.each(['Succeeded', 'Failed'] as const)('a pod that is %s counts no more', (phase) => {

@@ -546,7 +546,7 @@ describe('the inventory', () => {
     const inventory = inventoryOf([aNode('a')]);
     const first = place(inventory, aRequest());
     if (first.kind === 'placed') inventory.assume('vm-1', first.usage);
-    inventory.setPod(aPod('p', 'a', { claim: 'vm-1' }));
+    inventory.setPod(aPod('p', 'a', { assumedAs: 'vm-1' }));
     expect(explain(inventory, aRequest())).toMatchObject([{ free: 92 }]);
     inventory.forget('vm-1');
     expect(explain(inventory, aRequest())).toMatchObject([{ free: 92 }]);

@@ -170,7 +170,7 @@ const pod = fc
     kvm: fc.constantFrom(0, 0, 1),
     gpu: fc.constantFrom(0, 0, 1),
     ports: fc.uniqueArray(port, { maxLength: 2, selector: portOf }),
-    claim: fc.constantFrom(undefined, 'vm-0', 'vm-1', 'vm-2'),
+    assumedAs: fc.constantFrom(undefined, 'vm-0', 'vm-1', 'vm-2'),
     isNodeAgent: fc.constantFrom(false, false, false, false, true),
     neighbour: fc.record({
       namespace: fc.constantFrom('default', 'default', 'other'),
@@ -230,17 +230,17 @@ type Step =
   | { kind: 'nodeGone'; name: string }
   | { kind: 'pod'; pod: PodFacts }
   | { kind: 'podGone'; uid: string }
-  | { kind: 'place'; request: PlacementRequest; claim: string }
-  | { kind: 'forget'; claim: string };
+  | { kind: 'place'; request: PlacementRequest; assumedAs: string }
+  | { kind: 'forget'; assumedAs: string };
 
-const claim = fc.constantFrom('vm-0', 'vm-1', 'vm-2');
+const assumedAs = fc.constantFrom('vm-0', 'vm-1', 'vm-2');
 const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 4, arbitrary: node.map((value) => ({ kind: 'node' as const, node: value })) },
   { weight: 1, arbitrary: name.map((value) => ({ kind: 'nodeGone' as const, name: value })) },
   { weight: 4, arbitrary: pod.map((value) => ({ kind: 'pod' as const, pod: value })) },
   { weight: 1, arbitrary: pod.map((value) => ({ kind: 'podGone' as const, uid: value.uid })) },
-  { weight: 5, arbitrary: fc.record({ kind: fc.constant('place' as const), request, claim }) },
-  { weight: 1, arbitrary: claim.map((value) => ({ kind: 'forget' as const, claim: value })) },
+  { weight: 5, arbitrary: fc.record({ kind: fc.constant('place' as const), request, assumedAs }) },
+  { weight: 1, arbitrary: assumedAs.map((value) => ({ kind: 'forget' as const, assumedAs: value })) },
 );
 
 /** What has happened so far, as plain lists. */
@@ -267,13 +267,13 @@ function run(steps: readonly Step[]): void {
     } else if (step.kind === 'pod') {
       inventory.setPod(step.pod);
       world.pods.set(step.pod.uid, step.pod);
-      if (step.pod.claim !== undefined) world.assumed.delete(step.pod.claim);
+      if (step.pod.assumedAs !== undefined) world.assumed.delete(step.pod.assumedAs);
     } else if (step.kind === 'podGone') {
       inventory.removePod(step.uid);
       world.pods.delete(step.uid);
     } else if (step.kind === 'forget') {
-      inventory.forget(step.claim);
-      world.assumed.delete(step.claim);
+      inventory.forget(step.assumedAs);
+      world.assumed.delete(step.assumedAs);
     } else {
       decide(inventory, world, step);
     }
@@ -293,8 +293,8 @@ function decide(inventory: Inventory, world: World, step: Extract<Step, { kind: 
     return;
   }
   expect({ outcome: result.node, accelerator: result.accelerator, ports: result.ports }).toEqual(expected);
-  inventory.assume(step.claim, result.usage);
-  world.assumed.set(step.claim, result.usage);
+  inventory.assume(step.assumedAs, result.usage);
+  world.assumed.set(step.assumedAs, result.usage);
 }
 
 /** `explain` gives each node the reasons that the oracle has against it alone. */

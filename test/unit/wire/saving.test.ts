@@ -1,8 +1,8 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Image } from '../../../src/api/image.ts';
 import type { VmStatus } from '../../../src/api/vm.ts';
 import { imageItem, isUsable } from '../../../src/wire/image.ts';
-import { savedImage, savingOf } from '../../../src/wire/saving.ts';
+import { committedImage, savedImage, savingOf } from '../../../src/wire/saving.ts';
 import { anImage, condition, digest } from '../controllers/image/builders.ts';
 import { aVm, effective } from '../controllers/vm/builders.ts';
 
@@ -60,6 +60,32 @@ const running = { effective, powerState: 'Running', conditions: booted } as cons
 test('the memory of a VM that runs is asked for with its disk', () => {
   const saved = savedImage(aVm({ status: running }), { imageName: 'a', memory: true });
   expect(saved.spec.source).toEqual({ vm: { name: 'web', mode: 'SaveWithMemory' } });
+});
+
+describe('another VM of its name', () => {
+  const vm = aVm({ status: { ...running, effective: { ...effective, imageName: 'disk' } } });
+
+  test('is not saved in its place: the image says which one was meant', () => {
+    const annotations = { 'svc3.dev/saved-vm': 'vm-uid' };
+    expect(savedImage(vm, { imageName: 'a', uid: 'vm-uid' }).metadata).toMatchObject({ annotations });
+    expect(savedImage(vm, { imageName: 'a' }).metadata).toMatchObject({ annotations });
+  });
+
+  test('is not committed in its place: the image says which one was meant, for this commit', () => {
+    const { metadata, spec } = committedImage(vm, { uid: 'vm-uid' }).body;
+    const request = spec.commit?.request;
+    expect(request).toMatch(/./);
+    expect(metadata).toEqual({ annotations: { 'svc3.dev/committed-vm': `${request}/vm-uid` } });
+  });
+
+  test('is refused where the request says which one it means', () => {
+    const refusal = {
+      reason: 'Conflict',
+      message: 'VM web is another one: its UID is vm-uid and not before',
+    };
+    expect(() => savedImage(vm, { imageName: 'a', uid: 'before' })).toThrow(expect.objectContaining(refusal));
+    expect(() => committedImage(vm, { uid: 'before' })).toThrow(expect.objectContaining(refusal));
+  });
 });
 
 test.each<[what: string, status: VmStatus, message: string]>([

@@ -84,6 +84,7 @@ describe('the item of a VM', () => {
     expect(vmItem(aVm())).toEqual({
       name: 'demo',
       namespace: 'team',
+      uid: 'uid-of-demo',
       cpu: 3,
       memory: '7.50Gi',
       image: 'debian',

@@ -27,7 +27,7 @@ describe('a VMPool as /api/v1 shows it', () => {
     ['Updating', 'Preparing', 'False', 'two to come'],
   ] as const)('is %s where its condition is %s', (state, reason, status, errorMessage) => {
     const ready = aCondition('Ready', { status, reason, message: errorMessage ?? '' });
-    const counts = { idle: 3, preparing: 2, claimed: 1 };
+    const counts = { idle: 3, preparing: 2, claimed: 1, images: ['registry.example.com/base@sha256:a'] };
     const item = vmPoolItem({
       ...aPool({ maxSize: 9 }),
       status: { observedGeneration: 1, conditions: [ready], ...counts },

@@ -15,7 +15,7 @@ import { parseImage } from '../resolve/imageref.ts';
 import { nextSettings } from '../resolve/nextsettings.ts';
 import { effectiveSettings } from '../resolve/effective.ts';
 import { placementRequest } from '../pod/request.ts';
-import { templated } from '../pool/standby.ts';
+import { templated } from '../facts/standby.ts';
 import { nodePortDefaults, type VmSettings } from '../settings.ts';
 
 export interface ExplainInput {
@@ -55,7 +55,7 @@ export function explainVm({ vm, config, image, nodes, pods, vms, settings }: Exp
   for (const pod of pods) {
     const { name, namespace } = pod.metadata;
     const facts = podFacts(pod, vmUidOf(pod, vmsByPod.get(`${namespace}/${name}`) ?? []));
-    if (facts !== undefined && facts.claim !== vm.metadata.uid) inventory.setPod(facts);
+    if (facts !== undefined && facts.assumedAs !== vm.metadata.uid) inventory.setPod(facts);
   }
   const memory = memoryToGoOnFrom(vm, effective, { image: () => image });
   const request = placementRequest(vm, effective, settings, memory);

@@ -10,9 +10,9 @@ import { unsavedImages } from '../../image/saves.ts';
 import { type Plan, savingMessage } from '../decide.ts';
 import type { VmExpectations } from '../expectations.ts';
 import { podNamesOf } from '../names.ts';
-import { isAsleep } from '../pod/hibernation.ts';
+import { isAsleep } from '../facts/hibernation.ts';
 import { leaveClaims } from '../pod/diskclaim.ts';
-import { typed } from '../status/statuswriter.ts';
+import { typed } from '../typed.ts';
 import type { LiveList } from '../../../controller/livelists.ts';
 
 export interface DeletionParts {
@@ -30,7 +30,7 @@ export type HoldPlan = Extract<Plan, { kind: 'hold' }>;
 /**
  * Lets go of a VM that is being deleted and has no guest, as far as the cache knows; its claim is deleted or left before that.
  * The pod of a lost node follows by its owner reference, and so would a pod that the cache does not show yet, made a
- * moment ago by the leader before: its guest has to end, and its disk may be wanted.
+ * moment ago by the previous leader: its guest has to end, and its disk may be wanted.
  *
  * @param seen.unsaved Images that the disk is still to be saved for
  * @returns whether the VM is gone, for all that concerns us

@@ -5,7 +5,7 @@ import { vms } from '../../../api/resources.ts';
 import type { Vm, VmSpec } from '../../../api/vm.ts';
 import { bootField, goesWithVm, mayKeepDisk } from '../../../api/whendeleted.ts';
 import type { KubeClient } from '../../../kube/types.ts';
-import { claimsOf, type DiskClaim } from '../pod/claim.ts';
+import { claimsOf, type DiskClaim } from '../facts/claim.ts';
 
 /** The claims that stay when a VM that has been placed is deleted. */
 export function keptClaims(vm: Vm): DiskClaim[] {

@@ -6,11 +6,11 @@ import { nodeOf } from '../../../placement/podfacts.ts';
 import type { Observed } from '../decide.ts';
 import { ignoring } from '../../../controller/ignoring.ts';
 import { podAmong, podNamesOf } from '../names.ts';
-import { claimNameOf } from '../pod/claim.ts';
-import type { Runners } from '../parts.ts';
+import { claimNameOf } from '../facts/claim.ts';
+import type { Runners } from '../runner/runners.ts';
 import { isOwnedBy } from '../../../api/owner.ts';
-import { hasStarted, type StartEvidence } from './started.ts';
-import { startDeadline } from './startdeadline.ts';
+import { hasStarted, type StartEvidence } from '../facts/started.ts';
+import { startDeadline } from '../facts/startdeadline.ts';
 
 /** A VM that the start deadline leaves alone for now is looked at again, in milliseconds. */
 export const expiryPollMs = 30_000;

@@ -3,7 +3,7 @@ import { vms } from '../../../api/resources.ts';
 import { addFinalizer } from '../../../controller/finalizer.ts';
 import type { KubeClient } from '../../../kube/types.ts';
 import type { VmExpectations } from '../expectations.ts';
-import type { Pass } from '../parts.ts';
+import type { Pass } from '../pass.ts';
 
 /**
  * Gives the VM our finalizer, before there is a guest: its deletion has to wait for the guest's end.

@@ -3,9 +3,9 @@ import { persistentVolumeClaims } from '../../../api/resources.ts';
 import type { Vm } from '../../../api/vm.ts';
 import { isSvc3Error, messageOf } from '../../../errors.ts';
 import type { EventRecorder, KubeClient } from '../../../kube/types.ts';
-import type { VmMemory } from '../parts.ts';
-import { typed } from '../status/statuswriter.ts';
-import { bootNeeds, grownStorage } from './claim.ts';
+import type { VmMemory } from '../vmmemory.ts';
+import { typed } from '../typed.ts';
+import { bootNeeds, grownStorage } from '../facts/claim.ts';
 
 export interface ClaimGrowthParts {
   readonly client: Pick<KubeClient, 'patch'>;

@@ -19,8 +19,8 @@ import {
   holderOfOwn,
   isDiskOf,
   marksOf,
-} from './claim.ts';
-import { endMessage } from './podstate.ts';
+} from '../facts/claim.ts';
+import { endMessage } from '../facts/podstate.ts';
 
 /**
  * Sees to it that a VM has the claims of its disks: those that it names, and for the others ones that are made for it. What is there is read

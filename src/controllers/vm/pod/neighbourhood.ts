@@ -3,7 +3,7 @@ import type { NodeSelectorRequirement, NodeSelectorTerm, PodSpec } from '../../.
 import { labels, tagLabel } from '../../../api/meta.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import type { Accelerator } from '../../../placement/facts.ts';
-import { hasBundle } from './bundle.ts';
+import { hasBundle } from '../facts/bundle.ts';
 
 type PodTerms = NonNullable<Affinity['podAffinity']>;
 type Neighbourhood = Pick<PodSpec, 'affinity' | 'topologySpreadConstraints'>;

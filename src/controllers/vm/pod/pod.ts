@@ -1,4 +1,4 @@
-import { bootValues } from '../runner/bootsettings.ts';
+import { bootValues } from './bootsettings.ts';
 import type {
   Container,
   Pod,
@@ -22,13 +22,13 @@ import type { DataDisk } from '../../../api/datadisk.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import type { Accelerator } from '../../../placement/facts.ts';
 import type { AssignedPorts, HostPort } from '../../../placement/ports.ts';
-import { dataClaimName } from './claim.ts';
+import { dataClaimName } from '../facts/claim.ts';
 import { digestOf } from '../resolve/imageref.ts';
-import { effectiveAnnotation, podNameOf, pullSecretAnnotation } from '../names.ts';
+import { effectiveAnnotation, podNameOf, pullSecretAnnotation, runnerContainer } from '../names.ts';
 import { ephemeralStorageBytes, guestResources, runVolumeBytes, stateVolumeBytes } from './overhead.ts';
 import { withoutPorts } from './leftoutports.ts';
-import { hasBundle } from './bundle.ts';
-import { suspendSeconds } from './hibernation.ts';
+import { hasBundle } from '../facts/bundle.ts';
+import { suspendSeconds } from '../facts/hibernation.ts';
 import { neighbourhood } from './neighbourhood.ts';
 import { labelMetadata } from './podlabels.ts';
 import { containerPorts, runnerPorts, vncPodPort } from './podports.ts';
@@ -66,7 +66,6 @@ export interface PodInput {
   readonly times?: Required<Pick<RunnerSpecInput, 'waitedSinceMs' | 'madeAtMs'>>;
 }
 
-export const runnerContainer = 'runner';
 /** Disk images in the containerDisk layout belong to this user and group. */
 const qemuId = 107;
 
@@ -192,7 +191,7 @@ const startupProbe = {
 const readinessWaitSeconds = 3_600;
 
 /**
- * The runner holds its answer back until there is news (see its `ReadinessProbe`), so the pod is Ready as soon as the guest is. One
+ * The runner holds its answer back while it would be the same failure again (see its `ReadinessProbe`), so the pod is Ready as soon as the guest is. One
  * probe in two seconds of a guest that runs costs the runner about a millisecond each.
  */
 function readinessProbe({ metadata: { uid } }: Vm) {

@@ -15,11 +15,11 @@ import {
   needOf,
   type ResourceVector,
 } from '../../../placement/resources.ts';
-import type { VmMemory } from '../parts.ts';
+import type { VmMemory } from '../vmmemory.ts';
 import type { Resolved } from '../resolve/resolve.ts';
 import type { VmSettings } from '../settings.ts';
-import { annotatedSettings } from './annotatedsettings.ts';
-import { isPersistent } from './claim.ts';
+import { annotatedSettings } from '../facts/annotatedsettings.ts';
+import { isPersistent } from '../facts/claim.ts';
 import {
   isSameSize,
   largerOf,

@@ -5,8 +5,8 @@ import type { EffectiveSettings } from '../../../api/vm.ts';
 import { milliAmount, wholeAmount } from '../../../placement/amount.ts';
 import type { VmSettings } from '../settings.ts';
 import { guestResources } from './overhead.ts';
-import { runnerContainer } from './pod.ts';
-import { runnerStatus } from './podstate.ts';
+import { runnerContainer } from '../names.ts';
+import { runnerStatus } from '../facts/podstate.ts';
 
 /** What the runner's container requests. */
 export interface PodSize {

@@ -1,10 +1,10 @@
 import { parseQuantity } from '../../../api/quantity.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import type { PlacementRequest } from '../../../placement/place.ts';
-import type { MemoryRequest } from '../../../placement/warmth.ts';
+import type { MemoryRequest } from '../../../placement/warmstart.ts';
 import type { PortService } from '../../../placement/ports.ts';
 import { emulationBytes, ephemeralStorageBytes, podCpuMilli, podMemoryBytes } from './overhead.ts';
-import { hasBundle } from './bundle.ts';
+import { hasBundle } from '../facts/bundle.ts';
 import { labelMetadata } from './podlabels.ts';
 import { reservedPortsOf } from './podports.ts';
 import type { VmSettings } from '../settings.ts';

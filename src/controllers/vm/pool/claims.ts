@@ -1,5 +1,5 @@
 import type { Pod } from '../../../api/core.ts';
-import { standbyNamePrefix } from '../../../api/meta.ts';
+import { annotations, apiVersion, standbyNamePrefix } from '../../../api/meta.ts';
 import { isOwnedBy, isTerminating } from '../../../api/owner.ts';
 import { pods, vmConfigs } from '../../../api/resources.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
@@ -8,13 +8,14 @@ import { ignoring } from '../../../controller/ignoring.ts';
 import { isSvc3Error } from '../../../errors.ts';
 import type { KubeClient } from '../../../kube/types.ts';
 import type { VmExpectations } from '../expectations.ts';
-import { podNameOf } from '../names.ts';
+import { effectiveAnnotation, podNameOf } from '../names.ts';
+import { labelMetadata } from '../pod/podlabels.ts';
 import type { StartTraces } from '../starts/starttraces.ts';
-import type { Pass } from '../parts.ts';
+import type { Pass } from '../pass.ts';
 import { pendingDraft } from '../status/pending.ts';
 import { condition } from '../status/statusdraft.ts';
 import type { StatusWriter } from '../status/statuswriter.ts';
-import { claimedSettings, isOfPool, ownershipPatch } from './standby.ts';
+import { claimedSettings, isOfPool } from '../facts/standby.ts';
 
 export interface ClaimParts {
   readonly client: KubeClient;
@@ -87,6 +88,36 @@ export async function takePod(
 }
 
 /**
+ * Makes the pod the VM's, where it is still exactly as it was seen: a pod has at most one VM.
+ *
+ * @param traceparent - of the VM's start, where that is recorded
+ */
+export function ownershipPatch(
+  vm: Vm,
+  { metadata: { uid, resourceVersion } }: Pod,
+  effective: EffectiveSettings,
+  traceparent?: string,
+): object {
+  const { name, uid: vmUid } = vm.metadata;
+  const fromVm = labelMetadata(vm);
+  return {
+    metadata: {
+      uid,
+      resourceVersion,
+      labels: fromVm.labels,
+      annotations: {
+        ...fromVm.annotations,
+        [effectiveAnnotation]: JSON.stringify(effective),
+        ...(traceparent === undefined ? {} : { [annotations.traceparent]: traceparent }),
+      },
+      ownerReferences: [
+        { apiVersion, kind: 'VM', name, uid: vmUid, controller: true, blockOwnerDeletion: true },
+      ],
+    },
+  };
+}
+
+/**
  * Whether the pod that a VM's status names may still become the VM's, or is: the cache does not show it. Only of a waiting guest:
  * a pod that was made for the VM has its one name, so that no second one can be made.
  */
@@ -97,7 +128,7 @@ export async function mayHavePod(client: KubeClient, vm: Vm): Promise<boolean> {
   return pod !== undefined && (isOwnedBy(pod, vm) || (isOfPool(pod) && !isTerminating(pod)));
 }
 
-/** Whether a pod was made for the VM that the cache does not show: by the leader before. */
+/** Whether a pod was made for the VM that the cache does not show: by the previous leader. */
 export async function hasOwnPod(client: KubeClient, { metadata }: Vm): Promise<boolean> {
   const { name, namespace } = metadata;
   return (await ignoring(['NotFound'], client.get(pods, podNameOf(name), namespace))) !== undefined;

@@ -1,10 +1,11 @@
 import type { Pod } from '../../../api/core.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
-import type { Pass, VmMemory } from '../parts.ts';
+import type { Pass } from '../pass.ts';
+import type { VmMemory } from '../vmmemory.ts';
 import type { StartTraces } from '../starts/starttraces.ts';
 import type { ClaimObserver } from './claimobserver.ts';
 import { type ChosenPod, type ClaimParts, choosePod, type Taken, takePod } from './claims.ts';
-import { isUnclaimed, poolIndex } from './standby.ts';
+import { isUnclaimed, poolIndex } from '../facts/standby.ts';
 import type { Standbys } from './standbys.ts';
 
 export interface PoolClaimsParts extends Omit<ClaimParts, 'starts'> {
@@ -17,11 +18,16 @@ export interface PoolClaimsParts extends Omit<ClaimParts, 'starts'> {
   monotonic(): number;
 }
 
+/** A VM whose guest nobody could reach asks for no other one so long, in milliseconds: what keeps all of them away may be the same. */
+const givenUpMs = 600_000;
+
 /** Guests of pools, as VMs get them: which one is promised to whom, and how long a VM has waited for its own. */
 export class PoolClaims implements VmMemory {
   readonly #parts: PoolClaimsParts;
   /** When a guest was first chosen for a VM that has none yet, by the UID of the VM. */
   readonly #choseAt = new Map<string, number>();
+  /** When the guest that a VM had chosen was given up, by the UID of the VM. */
+  readonly #givenUpAt = new Map<string, number>();
 
   constructor(parts: PoolClaimsParts) {
     this.#parts = parts;
@@ -30,6 +36,7 @@ export class PoolClaims implements VmMemory {
   forget(vmUid: string): void {
     this.release(vmUid);
     this.#choseAt.delete(vmUid);
+    this.#givenUpAt.delete(vmUid);
   }
 
   /** No guest is promised to the VM any more. */
@@ -39,7 +46,21 @@ export class PoolClaims implements VmMemory {
 
   /** A guest of the VM's pool that waits; it is promised to the VM from now on. */
   ofPool(vm: Vm): Pod | undefined {
+    const givenUpAt = this.#givenUpAt.get(vm.metadata.uid) ?? -Infinity;
+    if (this.#parts.monotonic() - givenUpAt < givenUpMs) return undefined;
     return this.#parts.standbys.ofPool(vm);
+  }
+
+  /** Whether this process has chosen the guest that the VM has not got yet: no other one has told it anything. */
+  isChosenHere(vmUid: string): boolean {
+    return this.#choseAt.has(vmUid);
+  }
+
+  /** The guest that was chosen for the VM goes, and nobody has told it anything: the VM gets a pod of its own. */
+  gaveUp(vmUid: string): void {
+    this.#givenUpAt.set(vmUid, this.#parts.monotonic());
+    this.#choseAt.delete(vmUid);
+    this.release(vmUid);
   }
 
   /** The same for a VM that no pod was made for. */

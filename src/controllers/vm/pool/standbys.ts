@@ -7,11 +7,11 @@ import type { Informer } from '../../../kube/types.ts';
 import { reservedFor } from '../../../placement/nodefacts.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
 import { effectiveAnnotation } from '../names.ts';
-import type { VmMemory } from '../parts.ts';
-import { annotatedSettings } from '../pod/annotatedsettings.ts';
-import { isLost } from '../pod/podstate.ts';
+import type { VmMemory } from '../vmmemory.ts';
+import { annotatedSettings } from '../facts/annotatedsettings.ts';
+import { isLost } from '../facts/podstate.ts';
 import { meaningOf } from '../resolve/meaning.ts';
-import { claimedSettings, isIdle, isOfTemplate, templateDigest } from './standby.ts';
+import { claimedSettings, isIdle, isOfTemplate, templateDigest } from '../facts/standby.ts';
 
 export interface StandbyCaches {
   /** With `poolIndex`. */

@@ -9,8 +9,8 @@ import { type Effective, effectiveSettings } from './effective.ts';
 import { withLiveSettings } from './livesettings.ts';
 import { digestOf, isNamed, parseImage } from './imageref.ts';
 import { effectiveAnnotation } from '../names.ts';
-import { annotatedSettings } from '../pod/annotatedsettings.ts';
-import { hasBundle } from '../pod/bundle.ts';
+import { annotatedSettings } from '../facts/annotatedsettings.ts';
+import { hasBundle } from '../facts/bundle.ts';
 import { nodePortDefaults } from '../settings.ts';
 import type { Resolved, ResolveSources } from './resolve.ts';
 

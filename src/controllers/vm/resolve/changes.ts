@@ -9,7 +9,7 @@ import {
 import { needsAnotherPod, placementFields, waitingFields } from '../../../api/vmchanges.ts';
 import { effectiveSettings, notAllowed } from './effective.ts';
 import { meaningOf } from './meaning.ts';
-import { isPersistent } from '../pod/claim.ts';
+import { isPersistent } from '../facts/claim.ts';
 import { nodePortDefaults, type VmSettings } from '../settings.ts';
 
 /** The settings of a placed VM as its spec is now. */

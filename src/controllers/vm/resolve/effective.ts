@@ -3,7 +3,7 @@ import { portWarning } from '../../../api/portwarning.ts';
 import type { PortMapping } from '../../../api/ports.ts';
 import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
 import type { EffectiveSettings, VmSpec } from '../../../api/vm.ts';
-import { memoryOnDiskRefusal } from '../pod/claim.ts';
+import { memoryOnDiskRefusal } from '../facts/claim.ts';
 import type { Architecture, Disk, Display, NodePorts, Switch, VmConfigSpec } from '../../../api/vmconfig.ts';
 import type { SavedGuest } from './savedguest.ts';
 

@@ -3,9 +3,9 @@ import type { ImageMemory } from '../../../api/image.ts';
 import { type GuestHost, type GuestSize, sizeMisfit } from '../../../api/memory.ts';
 import { parseQuantity } from '../../../api/quantity.ts';
 import type { EffectiveSettings, MemoryHost, Vm } from '../../../api/vm.ts';
-import type { MemoryRequest } from '../../../placement/warmth.ts';
-import { isPersistent } from '../pod/claim.ts';
-import { mayBeOnClaim } from '../pod/hibernation.ts';
+import type { MemoryRequest } from '../../../placement/warmstart.ts';
+import { isPersistent } from '../facts/claim.ts';
+import { mayBeOnClaim } from '../facts/hibernation.ts';
 import { digestOf } from './imageref.ts';
 import type { ResolveSources } from './resolve.ts';
 

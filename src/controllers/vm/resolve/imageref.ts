@@ -8,13 +8,6 @@ export function parseImage(text: string): ImageName {
   return text.includes('/') ? { kind: 'reference', reference: text } : { kind: 'object', name: text };
 }
 
-/** Where images lie: chart value `store`. */
-export interface Store {
-  /** Registry with optional path, scheme allowed: `https://registry.example.com`. */
-  readonly url: string;
-  readonly prefix: string;
-}
-
 /** `repository@digest`; a tag in the reference is left out, since the kubelet takes the digest alone. */
 export function withDigest(reference: string, digest: string): string {
   return `${repositoryOf(reference)}@${digest}`;

@@ -1,5 +1,5 @@
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
-import { keepsSettings } from '../pod/hibernation.ts';
+import { keepsSettings } from '../facts/hibernation.ts';
 import type { VmSettings } from '../settings.ts';
 import { anotherMedium, changedInNextPod, changedSettings } from './changes.ts';
 import { withLiveSettings } from './livesettings.ts';

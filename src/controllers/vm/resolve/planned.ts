@@ -1,6 +1,6 @@
 import { configKeyOf, namespaceOfDisk } from '../../../api/configkey.ts';
 import type { PlannedSettings, Vm } from '../../../api/vm.ts';
-import { templated } from '../pool/standby.ts';
+import { templated } from '../facts/standby.ts';
 import { effectiveSettings } from './effective.ts';
 import { parseImage } from './imageref.ts';
 import { savedGuestOf } from './savedguest.ts';

@@ -8,7 +8,7 @@ import { findCondition } from '../../../controller/conditions.ts';
 import { keyOf } from '../../../controller/controller.ts';
 import { isSvc3Error, messageOf } from '../../../errors.ts';
 import type { VmPool } from '../../../api/vmpool.ts';
-import { templated } from '../pool/standby.ts';
+import { templated } from '../facts/standby.ts';
 import { namedDisk } from '../../image/nameddisk.ts';
 import { effectiveSettings } from './effective.ts';
 import { type SavedGuest, savedGuestOf } from './savedguest.ts';

@@ -1,8 +1,8 @@
 import type { PowerRequest, RunnerState } from '../../../api/runner.ts';
 import type { Condition } from '../../../api/object.ts';
 import type { Vm, VmStatus } from '../../../api/vm.ts';
-import { memoryOnDiskRefusal } from '../pod/claim.ts';
-import { suspendsTo } from '../pod/hibernation.ts';
+import { memoryOnDiskRefusal } from '../facts/claim.ts';
+import { suspendsTo } from '../facts/hibernation.ts';
 
 /** What the requested power state asks of the runner now. */
 export type PowerStep =

@@ -13,19 +13,18 @@ import type {
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import { CallLimiter } from '../../../controller/limiter.ts';
 import { isSvc3Error, messageOf } from '../../../errors.ts';
-import { isPodReady, isRunnerUp } from '../pod/podstate.ts';
-import { isAsleep, isSuspendedInMemory } from '../pod/hibernation.ts';
+import { isPodReady, isRunnerUp } from '../facts/podstate.ts';
+import { isAsleep, isSuspendedInMemory } from '../facts/hibernation.ts';
 import { withPodsPorts } from '../pod/leftoutports.ts';
 import { runnerPorts } from '../pod/podports.ts';
 import { requestsMedium, withLivePorts } from '../resolve/livesettings.ts';
-import { arePortsPending, arePortsReported } from '../status/openports.ts';
+import { arePortsPending, arePortsReported } from './openports.ts';
 import { isDeepStrictEqual } from 'node:util';
-import type { BootTerms, ClaimAnswer } from '../parts.ts';
+import type { BootTerms, ClaimAnswer, RunnerObservation } from './runners.ts';
 import type { VmSettings } from '../settings.ts';
-import { bootSettings } from './bootsettings.ts';
+import { bootSettings } from '../pod/bootsettings.ts';
 import { isBoot, powerStep, type PowerStep } from './power.ts';
-import type { DiskGrowth } from '../status/diskgrowth.ts';
-import type { RunnerObservation } from '../status/report.ts';
+import type { DiskGrowth } from './diskgrowth.ts';
 
 /** What the VM controller uses of a runner; `createRunnerClient` of src/runnerapi is one. */
 export interface RunnerConnection {
@@ -61,6 +60,9 @@ interface Link {
   /** Of a guest that waited: whether its runner has been told whose it is, and why it never will be this VM's. */
   isClaimed: boolean;
   claimRefusal: string | undefined;
+  /** While nobody has been there to take a claim: the time of the first try, and from it to the last one, in milliseconds. */
+  unmet: { readonly since: number; readonly forMs: number } | undefined;
+  isMet: boolean;
   state: RunnerState | undefined;
   podReady: boolean;
   error: string | undefined;
@@ -109,15 +111,15 @@ export const recentMs = 5_000;
 export const silenceMs = 20_000;
 
 /**
- * Runners asked at the same time only to be met: after a start there is one for each VM of the cluster. A namespace gets no more of
- * them than are left free, so that one whose runners cannot be reached does not keep the others waiting.
+ * Runners asked for the first time at once: after a start of the operator that is one for each VM of the cluster. A namespace gets no more
+ * of these calls than are left free, so that one whose runners cannot be reached does not keep the others waiting.
  */
-const metAtOnce = { total: 32, perHost: 32 };
+const firstCallLimits = { total: 32, perHost: 32 };
 
 /**
- * The talk with runners, in the background: a pass never waits for a guest that shuts down. One call at a time for
+ * Calls to the runners of VMs, beside the passes: none of these waits for a guest that shuts down. One call at a time for
  * each VM; `changed` is called with the VM's key when there is something new. After a restart of the operator
- * everything here is found out again by asking.
+ * everything that is kept here is found out again by asking.
  */
 export class RunnerLinks {
   readonly #open: OpenRunner;
@@ -125,7 +127,7 @@ export class RunnerLinks {
   readonly #changed: (key: string) => void;
   readonly #now: () => number;
   readonly #links = new Map<string, Link>();
-  readonly #meetings = new CallLimiter(metAtOnce);
+  readonly #firstCalls = new CallLimiter(firstCallLimits);
 
   /** `now`: milliseconds of a clock that never jumps. */
   constructor(
@@ -159,6 +161,11 @@ export class RunnerLinks {
     return { kind: 'asking', message: link.error };
   }
 
+  unmetMs(vm: Vm, pod: Pod): number | undefined {
+    const link = this.#links.get(vm.metadata.uid);
+    return link?.podUid !== pod.metadata.uid || link.busy ? undefined : link.unmet?.forMs;
+  }
+
   #claim(
     key: string,
     link: Link,
@@ -181,9 +188,17 @@ export class RunnerLinks {
         return state;
       } catch (error) {
         if (isSvc3Error(error, 'Conflict')) link.claimRefusal = messageOf(error);
+        this.#noteFailedClaim(link, before.fingerprint() !== undefined);
         throw error;
       }
     });
+  }
+
+  /** @param isMet - somebody has shown a certificate: nothing is sent before that, and what was sent may have been carried out */
+  #noteFailedClaim(link: Link, isMet: boolean): void {
+    link.isMet ||= isMet;
+    const since = link.unmet?.since ?? this.#now();
+    link.unmet = link.isMet ? undefined : { since, forMs: this.#now() - since };
   }
 
   #observed(
@@ -259,6 +274,8 @@ export class RunnerLinks {
       connection: this.#open({ address, vmUid, pin, signal: closing.signal }),
       isClaimed: same?.isClaimed ?? false,
       claimRefusal: undefined,
+      unmet: same?.unmet,
+      isMet: same?.isMet ?? false,
       state: undefined,
       podReady: false,
       error: undefined,
@@ -325,7 +342,7 @@ export class RunnerLinks {
     link.podReady = podReady;
     const { namespace } = vm.metadata;
     const { signal } = link.closing;
-    const meeting = this.#meetings.run(namespace, link.address, signal, async () => {
+    const meeting = this.#firstCalls.run(namespace, link.address, signal, async () => {
       if (!signal.aborted && !link.busy && link.state === undefined) await this.#ask(key, link, podReady);
     });
     // There is another runner, or no VM any more.

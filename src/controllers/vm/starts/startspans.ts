@@ -4,8 +4,8 @@ import type { Vm } from '../../../api/vm.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
 import { spanIdOf } from '../../../tracing/ids.ts';
 import type { FinishedSpan, SpanAttributes, SpanEvent } from '../../../tracing/span.ts';
-import { isStandby } from '../pool/standby.ts';
-import { runnerStatus } from '../pod/podstate.ts';
+import { isStandby } from '../facts/standby.ts';
+import { runnerStatus } from '../facts/podstate.ts';
 import type { StartContext } from './startcontext.ts';
 
 /** A time that has begun, and where it is over its end, in milliseconds since 1970. */

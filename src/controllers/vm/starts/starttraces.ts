@@ -5,9 +5,10 @@ import { findCondition } from '../../../controller/conditions.ts';
 import { newTraceId } from '../../../tracing/ids.ts';
 import type { Tracer } from '../../../tracing/span.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
-import type { Pass, VmMemory } from '../parts.ts';
-import { isOfPool, isStandby } from '../pool/standby.ts';
-import { isRunnerUp } from '../pod/podstate.ts';
+import type { Pass } from '../pass.ts';
+import type { VmMemory } from '../vmmemory.ts';
+import { isOfPool, isStandby } from '../facts/standby.ts';
+import { isRunnerUp } from '../facts/podstate.ts';
 import { firstStart, hasRun, podTraceparent, type StartContext, startInPod } from './startcontext.ts';
 import { type SeenTimes, startSpans } from './startspans.ts';
 

@@ -1,7 +1,7 @@
 import { standbyNamePrefix } from '../../../api/meta.ts';
 import type { PlannedSettings, Vm } from '../../../api/vm.ts';
-import { hasClaims } from '../pod/claim.ts';
-import { keepsSettings } from '../pod/hibernation.ts';
+import { hasClaims } from '../facts/claim.ts';
+import { keepsSettings } from '../facts/hibernation.ts';
 import { condition, conditionsIn, type ConditionDrafts, type StatusDraft } from './statusdraft.ts';
 
 /** The pod that was chosen for a VM of a pool: until another is chosen, it has no other. */

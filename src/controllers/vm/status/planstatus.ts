@@ -1,7 +1,7 @@
 import type { Vm } from '../../../api/vm.ts';
 import { isOwnedBy } from '../../../api/owner.ts';
 import type { Observed, PodPlan } from '../decide.ts';
-import { isAsleep } from '../pod/hibernation.ts';
+import { isAsleep } from '../facts/hibernation.ts';
 import { asleepDraft, pendingDraft } from './pending.ts';
 import { reportPod } from './report.ts';
 import { condition, type StatusDraft } from './statusdraft.ts';
@@ -20,7 +20,7 @@ export function planStatus(
     case 'replace':
       // The same pod is made again at once.
       if (plan.reason === 'PullRetry') return undefined;
-      if (plan.reason === 'Changed')
+      if (plan.reason === 'Changed' || plan.reason === 'Unreached')
         return pendingDraft(vm, { ready: condition('False', 'Starting', plan.message) });
       if (plan.reason === 'Restarting') return restartingDraft(vm, plan.message);
       return pendingDraft(vm, { scheduled: condition('False', plan.reason, plan.message) });

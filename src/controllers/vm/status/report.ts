@@ -1,15 +1,14 @@
 import type { Node, Pod } from '../../../api/core.ts';
 import { annotations } from '../../../api/meta.ts';
-import type { PowerAction, RunnerState } from '../../../api/runner.ts';
 import { conditionTypes, stalledInPart } from '../../../api/reasons.ts';
 import type { EffectiveSettings, ObservedPowerState, RunnerIdentity, Vm } from '../../../api/vm.ts';
 import { isTerminating } from '../../../api/owner.ts';
 import { formatQuantity } from '../../../api/quantity.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
 import { isOfSize, needsAnotherPod } from '../../../api/vmchanges.ts';
-import { hasClaims, isPersistent } from '../pod/claim.ts';
-import { mayGoOn, memoryHostOf } from '../pod/hibernation.ts';
-import { leftOutPorts, portsCondition, withLeftOutWarnings, withPodsPorts } from '../pod/leftoutports.ts';
+import { hasClaims, isPersistent } from '../facts/claim.ts';
+import { mayGoOn, memoryHostOf } from '../facts/hibernation.ts';
+import { leftOutPorts, withPodsPorts } from '../pod/leftoutports.ts';
 import { statusPorts } from '../pod/podports.ts';
 import {
   crashMessage,
@@ -21,11 +20,13 @@ import {
   pullFailure,
   runnerStatus,
   unschedulableMessage,
-} from '../pod/podstate.ts';
+} from '../facts/podstate.ts';
 import { powerStep } from '../runner/power.ts';
-import { startedByRunner } from '../life/started.ts';
-import { type DiskGrowth, growthMessage } from './diskgrowth.ts';
-import { openPorts, withPortWarning } from './openports.ts';
+import type { RunnerObservation } from '../runner/runners.ts';
+import { startedByRunner } from '../facts/started.ts';
+import { growthMessage } from '../runner/diskgrowth.ts';
+import { openPorts, withPortWarning } from '../runner/openports.ts';
+import { portsCondition, withLeftOutWarnings } from './portscondition.ts';
 import {
   condition,
   type ConditionDraft,
@@ -33,24 +34,6 @@ import {
   conditionsIn,
   type StatusDraft,
 } from './statusdraft.ts';
-
-/** What is known of a pod's runner, from asking it. */
-export interface RunnerObservation {
-  readonly state: RunnerState | undefined;
-  /** Readiness of the pod when it was asked: an answer from before the last flip is old. */
-  readonly podReady: boolean;
-  readonly fingerprint: string | undefined;
-  /** The verb that is being carried out. */
-  readonly verb: PowerAction | undefined;
-  /** The settings that its last start was told, where they are known. */
-  readonly booted?: EffectiveSettings | undefined;
-  /** Whether it has to be asked again for what applies at once: no event tells of that. */
-  readonly isPending: boolean;
-  /** What became of the growth of the disk that it was last asked for. */
-  readonly growth?: DiskGrowth | undefined;
-  /** Why it could not be asked, or why the last verb failed. */
-  readonly error: string | undefined;
-}
 
 export interface PodReport {
   readonly vm: Vm;

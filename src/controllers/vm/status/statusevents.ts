@@ -1,7 +1,7 @@
 import type { VmStatus } from '../../../api/vm.ts';
 import { readyReasons } from '../../../api/reasons.ts';
 import type { Condition } from '../../../api/object.ts';
-import { isPersistent } from '../pod/claim.ts';
+import { isPersistent } from '../facts/claim.ts';
 
 export interface StatusEvent {
   readonly type: 'Normal' | 'Warning';

@@ -6,16 +6,12 @@ import { ignoring } from '../../../controller/ignoring.ts';
 import { applyStatus } from '../../../controller/status.ts';
 import type { EventRecorder, KubeClient } from '../../../kube/types.ts';
 import type { VmExpectations } from '../expectations.ts';
-import { isPodReady } from '../pod/podstate.ts';
+import { typed } from '../typed.ts';
+import { isPodReady } from '../facts/podstate.ts';
 import { statusOf } from './draftedstatus.ts';
 import type { StatusDraft } from './statusdraft.ts';
 import { eventsBetween } from './statusevents.ts';
 import { whenDue } from './statuspolicy.ts';
-
-/** Objects of a list come without their type, and an event must say what it regards. */
-export function typed(vm: Vm): Vm {
-  return { ...vm, ...typeMeta(vms) };
-}
 
 export interface StatusWriterParts {
   readonly client: KubeClient;

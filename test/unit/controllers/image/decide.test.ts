@@ -120,6 +120,54 @@ describe('what is decided for a disk', () => {
       { kind: 'refuse', verdict: { reason: 'SourceDeleted' } } as never,
     ],
     [
+      'a save of the VM that was meant is made',
+      observed(anImage(save, undefined, { annotations: { 'svc3.dev/saved-vm': 'u' } }), {
+        vmSource: aVmSource(),
+      }),
+      { kind: 'work' },
+    ],
+    [
+      'a save of a VM that went before anybody had looked is refused, whoever has its name now',
+      observed(anImage(save, undefined, { annotations: { 'svc3.dev/saved-vm': 'before' } }), {
+        vmSource: aVmSource(),
+      }),
+      { kind: 'refuse', verdict: { reason: 'SourceDeleted' } } as never,
+    ],
+    [
+      'a save of a VM that the cache does not show yet is waited for',
+      observed(anImage(save, undefined, { annotations: { 'svc3.dev/saved-vm': 'u' } })),
+      { kind: 'say', verdict: { reason: 'SourceNotFound' } } as never,
+    ],
+    [
+      'a save that was asked for after the VM was deleted is refused, also where that very one was meant',
+      observed(
+        anImage(save, undefined, {
+          creationTimestamp: '2026-01-01T00:00:01Z',
+          annotations: { 'svc3.dev/saved-vm': 'u' },
+        }),
+        { vmSource: aVmSource({ deletionTimestamp: '2026-01-01T00:00:00Z' }) },
+      ),
+      { kind: 'refuse', verdict: { reason: 'SourceDeleted' } } as never,
+    ],
+    [
+      'a commit of a VM that went before anybody had looked is refused, whoever has its name now',
+      observed(committing({}, { annotations: { 'svc3.dev/committed-vm': 'two/before' } }), {
+        vmSource: aVmSource(),
+      }),
+      { kind: 'refuse', verdict: { reason: 'SourceDeleted' } } as never,
+    ],
+    [
+      'a commit says nothing of the VM of the next one',
+      observed(
+        committing(
+          {},
+          { annotations: { 'svc3.dev/committed-vm': 'one/before', 'svc3.dev/saved-vm': 'before' } },
+        ),
+        { vmSource: aVmSource() },
+      ),
+      { kind: 'work' },
+    ],
+    [
       'a save that was refused stays refused',
       observed(anImage(save, { conditions: [condition('Stalled', 'True', 'SourceDeleted')] }), {
         vmSource: aVmSource(),

@@ -228,4 +228,16 @@ describe('what is left of a save', () => {
     apply.mockRejectedValue(new Svc3Error('ServiceUnavailable', 'away'));
     await expect(forget({ uid: 'u', runner })).rejects.toThrow('away');
   });
+
+  test.each(['Invalid', 'BadRequest', 'MethodNotAllowed'] as const)(
+    'is the ticket, and why, where the Secret does not take that (%s); the copy goes',
+    async (reason) => {
+      expect(await forget()).toBeUndefined();
+      apply.mockRejectedValue(new Svc3Error(reason, 'it is immutable'));
+      expect(await forget({ uid: 'u', runner })).toBe(
+        'the ticket of its worker stays in Secret svc3-worker-tickets: it is immutable',
+      );
+      expect(deleteExport).toHaveBeenCalledTimes(1);
+    },
+  );
 });

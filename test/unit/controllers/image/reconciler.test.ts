@@ -33,6 +33,8 @@ let isNamespaceGoing: boolean;
 let storeSettings: { url: string; prefix: string };
 /** What the store says to whoever opens it. */
 let outage: Svc3Error | undefined;
+/** What is said to whoever writes tickets. */
+let secretRefusal: Svc3Error | undefined;
 /** Who uses it as kube-apiserver knows by now. */
 let liveUsers: string | undefined;
 /** Writes and what the runner was asked, in order. */
@@ -69,6 +71,7 @@ const client = {
   },
   async apply({ plural }: Named, { metadata, status }: KubeObject & { status?: ImageStatus }) {
     calls.push(`apply ${plural}`);
+    if (plural === 'secrets' && secretRefusal !== undefined) throw secretRefusal;
     if (plural !== 'images') return {};
     if (stored === undefined) throw missing();
     if (metadata?.resourceVersion !== stored.metadata.resourceVersion) throw conflict();
@@ -116,6 +119,7 @@ beforeEach(() => {
   isNamespaceGoing = false;
   storeSettings = { url: 'https://store.example.com', prefix: 'svc3' };
   outage = undefined;
+  secretRefusal = undefined;
   liveUsers = undefined;
   store = memoryRegistry();
   event.mockReset();
@@ -657,6 +661,38 @@ describe('an Image that is being deleted', () => {
     given({ vm: { name: 'web', mode: 'Save' } }, undefined, deleted);
     await pass();
     expect(calls).toEqual(['apply secrets', 'forget export', 'release']);
+  });
+
+  describe('of a VM whose ticket cannot be taken away', () => {
+    test('goes, and says what stays', async () => {
+      secretRefusal = new Svc3Error('Invalid', 'data: Forbidden: field is immutable when `immutable` is set');
+      given({ vm: { name: 'web', mode: 'Save' } }, wasStored, deleted);
+      await pass();
+      expect([stored, told()]).toEqual([undefined, ['Warning TicketKept']]);
+    });
+
+    test('says why while that may pass', async () => {
+      secretRefusal = new Svc3Error('InternalError', 'failed calling webhook');
+      given({ vm: { name: 'web', mode: 'Save' } }, wasStored, deleted);
+      expect(await pass()).toMatchObject({ requeueAfterMs: expect.any(Number) });
+      expect(ready()).toMatchObject({
+        status: 'False',
+        reason: 'WorkerRefused',
+        message: 'the ticket of its worker cannot be taken away: failed calling webhook',
+      });
+      seen();
+      secretRefusal = undefined;
+      await pass();
+      expect(stored).toBeUndefined();
+    });
+
+    test('loses its worker all the same when it is done', async () => {
+      secretRefusal = new Svc3Error('Invalid', 'immutable');
+      given({ vm: { name: 'web', mode: 'Save' } });
+      pods = [aWorker(ended(done))];
+      await pass();
+      expect([ready()?.status, pods, told()]).toEqual(['True', [], ['Normal Stored', 'Warning TicketKept']]);
+    });
   });
 });
 

@@ -29,6 +29,16 @@ describe('a VM that is being deleted waits for', () => {
     ],
     ['no save that is done', anImage(ofVm, { digest }, before), false],
     ['no save of a VM of its name before it', anImage(ofVm, { vmUid: 'other' }, before), false],
+    [
+      'no save for which another VM of its name was meant',
+      anImage(ofVm, undefined, { ...before, annotations: { 'svc3.dev/saved-vm': 'other' } }),
+      false,
+    ],
+    [
+      'a save for which it was meant',
+      anImage(ofVm, undefined, { ...before, annotations: { 'svc3.dev/saved-vm': 'vm-uid' } }),
+      true,
+    ],
     ['no save of another VM', anImage({ vm: { name: 'x', mode: 'Save' } }, undefined, before), false],
     ['no image that is being deleted', anImage(ofVm, undefined, { ...before, deletionTimestamp }), false],
     [

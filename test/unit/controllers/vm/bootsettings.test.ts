@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { BootSettings } from '../../../../src/api/runner.ts';
 import type { EffectiveSettings } from '../../../../src/api/vm.ts';
-import { bootSettings } from '../../../../src/controllers/vm/runner/bootsettings.ts';
+import { bootSettings } from '../../../../src/controllers/vm/pod/bootsettings.ts';
 import { vmSettings } from '../../../support/operator.ts';
 import { effective } from './builders.ts';
 

@@ -10,7 +10,7 @@ import {
   grownStorage,
   holderOfNamed,
   holderOfOwn,
-} from '../../../../src/controllers/vm/pod/claim.ts';
+} from '../../../../src/controllers/vm/facts/claim.ts';
 import type { EffectiveSettings, Vm } from '../../../../src/api/vm.ts';
 import { vmSettings } from '../../../support/operator.ts';
 import { aVm, effective } from './builders.ts';

@@ -48,6 +48,6 @@ test('a node that refused the pod is avoided until the VM runs, or none is left'
 test('a change that may help makes the next try due, and tells nothing of nodes', () => {
   backoff.failed('a', 'n1', true);
   expect([backoff.waitMs('a'), backoff.failures('a')]).toEqual([1_000, 1]);
-  backoff.hurry('a');
+  backoff.retryNow('a');
   expect([backoff.waitMs('a'), [...backoff.avoided('a')]]).toEqual([0, ['n1']]);
 });

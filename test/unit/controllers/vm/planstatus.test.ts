@@ -52,6 +52,12 @@ test.each<[sentence: string, plan: Given, given: Partial<Observed>, expected: st
     {},
     ['ready=False/RejectedByNode: why', 'scheduled=False/RejectedByNode: why'],
   ],
+  [
+    'a pod that is ended since nobody could tell its guest whose it is',
+    { ...replace, reason: 'Unreached' },
+    {},
+    ['ready=False/Starting: why'],
+  ],
   ['nothing of a pod that is made again at once', { ...replace, reason: 'PullRetry' }, {}, undefined],
   [
     'a pod that is ended for changes, which wait no longer',

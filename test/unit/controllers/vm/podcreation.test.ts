@@ -5,7 +5,7 @@ import type { EffectiveSettings, Vm, VmStatus } from '../../../../src/api/vm.ts'
 import type { ReplaceReason } from '../../../../src/controllers/vm/decide.ts';
 import { DeployBackoff } from '../../../../src/controllers/vm/deploybackoff.ts';
 import type { VmExpectations } from '../../../../src/controllers/vm/expectations.ts';
-import type { Pass } from '../../../../src/controllers/vm/parts.ts';
+import type { Pass } from '../../../../src/controllers/vm/pass.ts';
 import { NextPod } from '../../../../src/controllers/vm/nextpod.ts';
 import { NodeChoice } from '../../../../src/controllers/vm/nodechoice.ts';
 import { isRefusal, PodCreation } from '../../../../src/controllers/vm/podcreation.ts';

@@ -4,11 +4,11 @@ import type { Image } from '../../../../src/api/image.ts';
 import type { EffectiveSettings, Vm, VmStatus } from '../../../../src/api/vm.ts';
 import type { ClaimRoom } from '../../../../src/controllers/vm/pod/claimgrowth.ts';
 import { VmExpectations } from '../../../../src/controllers/vm/expectations.ts';
-import { VmReconciler, type VmReconcilerParts } from '../../../../src/controllers/vm/reconciler.ts';
+import { unmetMs, VmReconciler, type VmReconcilerParts } from '../../../../src/controllers/vm/reconciler.ts';
 import { StatusWriter } from '../../../../src/controllers/vm/status/statuswriter.ts';
 import type { RunnerState } from '../../../../src/api/runner.ts';
 import { Svc3Error } from '../../../../src/errors.ts';
-import type { RunnerObservation } from '../../../../src/controllers/vm/status/report.ts';
+import type { ClaimAnswer, RunnerObservation } from '../../../../src/controllers/vm/runner/runners.ts';
 import { anImage, condition } from '../image/builders.ts';
 import { aPod, aVm, effective, runnerState, runningStatus } from './builders.ts';
 import { aPoolVm, aStandby, ownedBy } from '../vmpool/builders.ts';
@@ -33,19 +33,36 @@ const observed = vi.fn();
 let claim: PersistentVolumeClaim | undefined;
 let growth: ClaimRoom;
 
+/** What kube-apiserver has of the VM. */
+let live: Vm | undefined;
+let triedInVainMs: number | undefined;
+let isChosenHere: boolean;
+const gaveUp = vi.fn();
+const claimIt = vi.fn((): ClaimAnswer => ({ kind: 'asking', message: 'no contact' }));
+const event = vi.fn();
+let nodeReady: 'True' | 'Unknown';
+
 function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
   const pods = { get: () => pod, onChange: () => undefined };
   const expectations = new VmExpectations(pods as never, () => 0);
-  const get = () => Promise.reject(new Svc3Error('NotFound', 'no pod'));
+  const get = async ({ kind }: { readonly kind: string }) => {
+    if (kind === 'VM' && live !== undefined) return live;
+    throw new Svc3Error('NotFound', 'no such object');
+  };
   const client = { apply, get, patch, delete: remove };
-  const recorder = { event: () => undefined };
+  const recorder = { event };
   const memory = { forget };
   return new VmReconciler({
     client,
     recorder,
     observer: {
       vms: { get: () => vm },
-      nodes: { get: (): Node => ({ metadata: storedMeta({ name: 'n1' }) }) },
+      nodes: {
+        get: (): Node => ({
+          metadata: storedMeta({ name: 'n1' }),
+          status: { conditions: [{ type: 'Ready', status: nodeReady }] },
+        }),
+      },
       claims: { get: () => claim },
       sources: { settings: vmSettings() },
       expectations,
@@ -54,7 +71,13 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
       saveWaitMs,
       now,
     },
-    podCreation: { ...memory, hasPod: () => undefined, seen: () => undefined },
+    podCreation: {
+      ...memory,
+      hasPod: () => undefined,
+      seen: () => undefined,
+      isChosenHere: () => isChosenHere,
+      gaveUp,
+    },
     claimGrowth: { ...memory, grow: async () => growth },
     podResize: { ...memory, hasNothingAsked: () => undefined, provide: async () => ({ kind: 'enough' }) },
     runners:
@@ -63,7 +86,8 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
         : {
             ...memory,
             observe: observed.mockReturnValue(runner),
-            claim: () => ({ kind: 'asking' }),
+            claim: claimIt,
+            unmetMs: () => triedInVainMs,
             isShutDown,
           },
     expectations,
@@ -82,6 +106,10 @@ beforeEach(() => {
   claim = undefined;
   growth = {};
   saveWaitMs = 0;
+  live = undefined;
+  triedInVainMs = undefined;
+  isChosenHere = true;
+  nodeReady = 'True';
   vm = aVm({ metadata: { ...aVm().metadata, ...held }, status: { effective } });
   pod = aPod({ nodeName: 'n1', status: runningStatus(true) });
 });
@@ -150,6 +178,54 @@ describe('a pass', () => {
         body: { metadata: { uid: 'uid-1', annotations: { 'svc3.dev/control-keys': 'new' } } },
       },
     );
+  });
+
+  describe('over a VM whose guest from a pool nobody reaches', () => {
+    const claimed = (status: VmStatus = {}) =>
+      aPoolVm('web', { status: { effective, podName: 'svc3-pool-1', ...status } });
+
+    beforeEach(() => {
+      vm = claimed();
+      live = vm;
+      pod = ownedBy(vm, aStandby('1'));
+      triedInVainMs = unmetMs;
+    });
+
+    test('ends that guest, exactly as it was seen, and says so', async () => {
+      await aReconciler({}).reconcile('team/web');
+      expect(remove).toHaveBeenCalledExactlyOnceWith(
+        expect.anything(),
+        { name: 'svc3-pool-1', namespace: 'team' },
+        { uid: 'uid-1', resourceVersion: '5' },
+      );
+      expect(gaveUp).toHaveBeenCalledExactlyOnceWith('uid-of-web');
+      // It might be told by another try.
+      expect(claimIt).not.toHaveBeenCalled();
+      expect(readyOf()).toMatchObject({ status: 'False', reason: 'Starting' });
+      expect(event.mock.calls.at(-1)?.[1]).toMatchObject({ type: 'Warning', reason: 'StandbyUnreachable' });
+    });
+
+    test.each<[string, () => void]>([
+      ['it has not been tried for long', () => (triedInVainMs = unmetMs - 1)],
+      ['somebody was met there', () => (triedInVainMs = undefined)],
+      ['the operator before this one may have told it', () => (isChosenHere = false)],
+      ['another operator has told it', () => (live = claimed({ runner: { podUid: 'uid-1' } }))],
+      ['another VM has the name by now', () => (live = aPoolVm('other'))],
+      ['the VM is gone', () => (live = undefined)],
+      ['its node does not answer', () => (nodeReady = 'Unknown')],
+    ])('waits on where %s', async (_sentence, happens) => {
+      happens();
+      expect((await aReconciler({}).reconcile('team/web'))?.requeueAfterMs).toBe(2_000);
+      expect(remove).not.toHaveBeenCalled();
+      expect(claimIt).toHaveBeenCalledOnce();
+      expect(readyOf()).toMatchObject({ reason: 'Claiming' });
+    });
+
+    test('keeps it where the pod has changed meanwhile, and looks again', async () => {
+      remove.mockRejectedValueOnce(new Svc3Error('Conflict', 'the pod has changed'));
+      await expect(aReconciler({}).reconcile('team/web')).rejects.toThrow('the pod has changed');
+      expect(gaveUp).not.toHaveBeenCalled();
+    });
   });
 
   describe('over a VM that is suspended on its disk', () => {
@@ -239,6 +315,18 @@ describe('a pass', () => {
     expect(remove).not.toHaveBeenCalled();
     await reconciler.reconcile('team/web');
     expect(remove).toHaveBeenCalledOnce();
+  });
+
+  test('over a VM that is deleted has the guest shut down also where Kubernetes ends its pod', async () => {
+    const deletionTimestamp = '2026-11-01T10:00:30Z';
+    vm = aVm({
+      metadata: { ...aVm().metadata, ...held, deletionTimestamp },
+      status: { effective: { ...effective, onEviction: 'Suspend' }, powerState: 'Running' },
+    });
+    pod = aPod({ metadata: { deletionTimestamp } });
+    await aReconciler({}).reconcile('team/web');
+    expect(isShutDown).toHaveBeenCalledExactlyOnceWith('team/web', vm, pod);
+    expect(remove).not.toHaveBeenCalled();
   });
 
   test('over a VM that is deleted leaves the guest as it is while kube-apiserver knows who wants its disk', async () => {

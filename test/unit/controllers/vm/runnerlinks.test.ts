@@ -9,8 +9,9 @@ import {
   silenceMs,
   suspendedPollMs,
 } from '../../../../src/controllers/vm/runner/runnerlinks.ts';
-import { bootSettings } from '../../../../src/controllers/vm/runner/bootsettings.ts';
+import { bootSettings } from '../../../../src/controllers/vm/pod/bootsettings.ts';
 import { aCondition, aPod, aVm, effective, runnerState, runningStatus } from './builders.ts';
+import { storedMeta } from '../../../support/storedmeta.ts';
 import { vmSettings } from '../../../support/operator.ts';
 
 /** A runner whose state the test sets; calls are answered when the test says so. */
@@ -22,6 +23,8 @@ function aRunner(initial: Partial<RunnerState> = {}) {
     changed: vi.fn(),
     pins: [] as (string | undefined)[],
     vmUids: [] as string[],
+    /** Of its certificate; undefined as long as nobody is there. */
+    print: 'print' as string | undefined,
     /** Of whatever is asked. */
     fault: undefined as Error | undefined,
     /** Of all but the question how it is. */
@@ -64,7 +67,7 @@ function aRunner(initial: Partial<RunnerState> = {}) {
         eject: () => answer('eject', () => Object.assign(runner.state, { iso: false })),
         claim: () => answer('claim', () => Object.assign(runner.state, { powerState: 'Running' })),
         ports: (request) => answer('ports', () => Object.assign(runner.state, request)),
-        fingerprint: () => 'print',
+        fingerprint: () => runner.print,
       };
     },
     runner.changed,
@@ -542,6 +545,41 @@ describe('the claim of a guest that waited', () => {
     links.claim('k', vm, pod(true), effective);
     await answered(runner, 2);
     expect(links.claim('k', vm, pod(true), effective)).toMatchObject({ kind: 'claimed' });
+  });
+
+  describe('of which nobody is met', () => {
+    /** A try that fails, so long after the one before. Returns for how long there has been nobody. */
+    async function tried({ links, runner }: ReturnType<typeof aRunner>, afterMs: number) {
+      runner.fault = new Svc3Error('ServiceUnavailable', 'no contact');
+      runner.pass(afterMs);
+      const before = runner.changed.mock.calls.length;
+      links.claim('k', vm, pod(true), effective);
+      expect(links.unmetMs(vm, pod(true))).toBeUndefined();
+      await answered(runner, before + 1);
+      return links.unmetMs(vm, pod(true));
+    }
+
+    test('says for how long it has been tried, which is no time that nobody has tried', async () => {
+      const talk = aRunner();
+      talk.runner.print = undefined;
+      expect(await tried(talk, 0)).toBe(0);
+      expect(await tried(talk, pollMs)).toBe(pollMs);
+      talk.runner.pass(3_600_000);
+      expect(talk.links.unmetMs(vm, pod(true))).toBe(pollMs);
+      expect(
+        talk.links.unmetMs(vm, { ...pod(true), metadata: storedMeta({ name: 'other' }) }),
+      ).toBeUndefined();
+    });
+
+    test('says nothing of that once somebody was met, who may have been told', async () => {
+      const talk = aRunner();
+      talk.runner.print = undefined;
+      expect(await tried(talk, 0)).toBe(0);
+      talk.runner.print = 'print';
+      expect(await tried(talk, pollMs)).toBeUndefined();
+      talk.runner.print = undefined;
+      expect(await tried(talk, pollMs)).toBeUndefined();
+    });
   });
 });
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Node, PersistentVolumeClaim, Pod, PodStatus } from '../../../../src/api/core.ts';
 import type { RunnerState } from '../../../../src/api/runner.ts';
 import type { VmStatus } from '../../../../src/api/vm.ts';
-import { hasStarted, type Started } from '../../../../src/controllers/vm/life/started.ts';
+import { hasStarted, type Started } from '../../../../src/controllers/vm/facts/started.ts';
 import { aPod, aVm, runnerState, runningStatus } from './builders.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 

@@ -68,14 +68,14 @@ describe('a VM that waits for a neighbour', () => {
     for (const name of ['n1', 'n2']) inventory.setNode(aNode(name, { labels: { [host]: name } }));
     const woken: string[] = [];
     const waiting = new WaitingVms(inventory, (key) => woken.push(key));
-    expect(waiting.asksForNeighbours).toBe(false);
+    expect(waiting.dependsOnOtherPods).toBe(false);
     waiting.add('0', { key: 'vm-0', created: '', request: aRequest({ affinity }), told: '' });
     waiting.retry();
-    expect([woken, waiting.asksForNeighbours]).toEqual([[], true]);
+    expect([woken, waiting.dependsOnOtherPods]).toEqual([[], true]);
     const neighbour = { namespace: 'default', labels: { app: 'db' }, repels: [] };
     expect(inventory.setPod(aPod('p', 'n2', { neighbour }))).toBe(true);
     waiting.retry();
-    expect([woken, waiting.asksForNeighbours]).toEqual([['vm-0'], false]);
+    expect([woken, waiting.dependsOnOtherPods]).toEqual([['vm-0'], false]);
   });
 
   test('of another namespace goes on waiting, and one with other labels', () => {

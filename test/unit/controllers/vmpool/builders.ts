@@ -1,7 +1,7 @@
 import type { Node, Pod } from '../../../../src/api/core.ts';
 import type { Vm, VmSpec, VmStatus } from '../../../../src/api/vm.ts';
 import type { VmPool, VmPoolSpec } from '../../../../src/api/vmpool.ts';
-import { ownershipPatch } from '../../../../src/controllers/vm/pool/standby.ts';
+import { ownershipPatch } from '../../../../src/controllers/vm/pool/claims.ts';
 import { buildStandby, templateVm } from '../../../../src/controllers/vmpool/standbypod.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 import { aVm, effective, podInput, runningStatus } from '../vm/builders.ts';

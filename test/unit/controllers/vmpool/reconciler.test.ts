@@ -1,16 +1,18 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Node, Pod } from '../../../../src/api/core.ts';
 import { annotations } from '../../../../src/api/meta.ts';
+import type { Vm } from '../../../../src/api/vm.ts';
 import type { VmPool, VmPoolStatus } from '../../../../src/api/vmpool.ts';
 import { PoolReconciler, type PoolReconcilerParts } from '../../../../src/controllers/vmpool/reconciler.ts';
 import { Svc3Error } from '../../../../src/errors.ts';
 import { Inventory } from '../../../../src/placement/inventory.ts';
 import { CPU, emptyVector } from '../../../../src/placement/resources.ts';
+import { templateDigest } from '../../../../src/controllers/vm/facts/standby.ts';
 import { WaitingVms } from '../../../../src/controllers/vm/waiting.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 import { vmSettings } from '../../../support/operator.ts';
 import { aNode as freeNode, aPod as podOn, aRequest } from '../../placement/builders.ts';
-import { aNode, aPool, aStandby, bornAt } from './builders.ts';
+import { aNode, aPool, aPoolVm, aStandby, bornAt } from './builders.ts';
 
 const settings = vmSettings({ nodePorts: { ssh: false, screenshare: false } });
 
@@ -19,6 +21,8 @@ const nodeCpus = 64;
 let pool: VmPool | undefined;
 let pods: Pod[];
 let node: Node | undefined;
+/** VMs that name the pool. */
+let vms: Vm[];
 /** What VMs that wait for a node do when they are asked. */
 let retry: (inventory: Inventory) => void;
 let clock: number;
@@ -42,7 +46,7 @@ function aReconciler(): PoolReconciler {
       caches: {
         pools: { get: () => pool },
         pods: { byIndex: () => pods, get: (name: string) => pods.find((pod) => pod.metadata.name === name) },
-        vms: { byIndex: () => [] },
+        vms: { byIndex: () => vms },
         nodes: { get: () => node },
       },
       sources: { vmConfig: () => undefined, image: () => undefined, settings },
@@ -82,6 +86,7 @@ beforeEach(() => {
   });
   pool = named({ minIdle: 2 });
   pods = [];
+  vms = [];
   node = aNode();
   retry = () => undefined;
   clock = 0;
@@ -399,5 +404,130 @@ describe('a pool with a guest that waits backs off all the same', () => {
     pods = [first, aStandby('2', { pool })];
     await reconciler.reconcile('team/ci');
     expect(create.mock.calls.length).toBeGreaterThan(1);
+  });
+});
+
+describe('the status names', () => {
+  const reference = (letter: string) => `registry.example.com/team/base@sha256:${letter.repeat(64)}`;
+  const of = (letter: string) =>
+    named({ minIdle: 1, template: { image: reference(letter), architecture: 'amd64' } });
+
+  test('what guests were made from, those too that the cache does not show yet, as long as they wait', async () => {
+    pool = of('b');
+    const before = aStandby('1', { settings: { image: reference('a') } });
+    // What its VMConfig said before: the template is the same.
+    before.metadata.annotations![annotations.poolTemplate] = templateDigest(pool);
+    pods = [before];
+    const reconciler = aReconciler();
+    await reconciler.reconcile('team/ci');
+    expect(status()?.images).toEqual([reference('a'), reference('b')]);
+    pods = [];
+    reconciler.sawPod(before, true);
+    await reconciler.reconcile('team/ci');
+    expect(status()?.images).toEqual([reference('b')]);
+  });
+
+  test('none where none waits', async () => {
+    pool = named({ minIdle: 0 });
+    pods = [aStandby('1', { pool })];
+    await aReconciler().reconcile('team/ci');
+    expect(status()).not.toHaveProperty('images');
+  });
+});
+
+describe('tools that follow kstatus', () => {
+  const digest = `sha256:${'a'.repeat(64)}`;
+  /** Without a digest nobody knows of a guest that it is outdated. */
+  const bounded = () =>
+    named({
+      minIdle: 2,
+      maxSize: 3,
+      template: { image: 'registry.example.com/base:1', architecture: 'amd64' },
+    });
+
+  /** What they make of the pool as the last pass has left it, by the rules for kinds that they do not know. */
+  function kstatus(): 'InProgress' | 'Failed' | 'Current' {
+    const is = (type: string) => status()?.conditions?.find((one) => one.type === type)?.status;
+    if (status()?.observedGeneration !== pool?.metadata.generation || is('Reconciling') === 'True')
+      return 'InProgress';
+    if (is('Stalled') === 'True') return 'Failed';
+    return is('Ready') === 'True' ? 'Current' : 'InProgress';
+  }
+
+  /** A pass `ms` after the birth of the pool, whose status is that of the pass before. */
+  async function passAt(reconciler: PoolReconciler, ms: number): Promise<string> {
+    nowMs = Date.parse(bornAt) + ms;
+    const requeue = await reconciler.reconcile('team/ci');
+    const last = status();
+    if (pool !== undefined && last !== undefined) pool = { ...pool, status: last };
+    expect(requeue?.requeueAfterMs).toBeLessThanOrEqual(60_000);
+    return `${kstatus()} ${ready()?.reason}`;
+  }
+
+  const withVms = (count: number) => {
+    const podName = 'svc3-vm-web';
+    vms = Array.from({ length: count }, (_each, at) => aPoolVm(`vm-${at}`, { status: { podName } }));
+  };
+
+  test('wait for no guest that maxSize leaves no room for, until a VM goes', async () => {
+    pool = bounded();
+    pods = [aStandby('1', { pool })];
+    withVms(2);
+    const reconciler = aReconciler();
+    expect(await passAt(reconciler, 0)).toBe('Current AtMaxSize');
+    expect(event.mock.calls.map((call) => call[1])).toMatchObject([{ type: 'Normal', reason: 'AtMaxSize' }]);
+    withVms(1);
+    expect(await passAt(reconciler, 1_000)).toBe('InProgress Preparing');
+  });
+
+  test('wait for none where the VMs alone are more than maxSize', async () => {
+    pool = bounded();
+    withVms(5);
+    expect(await passAt(aReconciler(), 0)).toBe('Current AtMaxSize');
+  });
+
+  test('wait for the last guest that maxSize leaves room for', async () => {
+    pool = bounded();
+    pods = [aStandby('1', { pool, isIdle: false })];
+    withVms(2);
+    expect(await passAt(aReconciler(), 0)).toBe('InProgress Preparing');
+    expect(remove).not.toHaveBeenCalled();
+  });
+
+  test('wait for the guest for which one that is outdated makes way', async () => {
+    pool = named({ minIdle: 1, maxSize: 1, template: { image: `registry.example.com/base@${digest}` } });
+    pods = [aStandby('1', { pool, runnerImage: 'before' })];
+    const reconciler = aReconciler();
+    expect(await passAt(reconciler, 0)).toBe('InProgress Preparing');
+    expect(await passAt(reconciler, 1_000)).toBe('InProgress Preparing');
+  });
+
+  test.each([
+    ['ConfigNotFound', { config: 'none' }],
+    ['ImageNotFound', { image: 'none' }],
+  ])('are told after a minute that somebody has to act: %s', async (reason, template) => {
+    pool = named({ template });
+    const reconciler = aReconciler();
+    expect(await passAt(reconciler, 0)).toBe(`InProgress ${reason}`);
+    expect(await passAt(reconciler, 59_999)).toBe(`InProgress ${reason}`);
+    expect(await passAt(reconciler, 60_000)).toBe(`Failed ${reason}`);
+  });
+
+  test('wait on where kube-apiserver refuses a pod, which is tried again', async () => {
+    create.mockRejectedValue(new Svc3Error('Forbidden', 'exceeded quota'));
+    const reconciler = aReconciler();
+    for (const ms of [0, 1_000, 600_000]) expect(await passAt(reconciler, ms)).toBe('InProgress PodRefused');
+  });
+
+  test('hear nothing of what was missing once it is there, while the next try is not due yet', async () => {
+    create.mockRejectedValue(new Svc3Error('Forbidden', 'exceeded quota'));
+    pool = named({ minIdle: 1 });
+    const { spec } = pool;
+    const reconciler = aReconciler();
+    await passAt(reconciler, 0);
+    pool = { ...pool, spec: { ...spec, template: { config: 'none' } } };
+    expect(await passAt(reconciler, 60_000)).toBe('Failed ConfigNotFound');
+    pool = { ...pool, spec };
+    expect(await passAt(reconciler, 60_001)).toBe('InProgress Preparing');
   });
 });

@@ -103,6 +103,27 @@ describe('bytes are refused', () => {
     expect(await uploads.state(target, id)).toMatchObject({ offset: 0 });
   });
 
+  test.each([
+    ['with what came before and fits kept', ['ab', 'c'], 2],
+    ['with none kept of a piece that does not fit', ['abc'], 0],
+  ])('beyond what was announced, where nobody said how many come, %s', async (_, pieces, kept) => {
+    const { id } = await begin({ size: 2 });
+    const given = vi.fn(() => Promise.resolve({ done: true, value: undefined }));
+    const coming = pieces.map((piece) => Buffer.from(piece)).values();
+    const content = {
+      [Symbol.asyncIterator]: () => ({ next: () => Promise.resolve(coming.next()), return: given }),
+    } as AsyncIterable<Buffer>;
+    const bytes = { offset: 0, content, isLast: true, length: undefined, isWhole: () => true };
+    await expect(uploads.append(target, id, bytes)).rejects.toMatchObject({
+      reason: 'BadRequest',
+      message: 'body: with these bytes the file is larger than the 2 that were announced',
+    });
+    expect(await uploads.state(target, id)).toMatchObject({ offset: kept });
+    expect(handOver).not.toHaveBeenCalled();
+    // A socket that is closed here tells its client nothing.
+    expect(given).not.toHaveBeenCalled();
+  });
+
   test('where they end before they are all, and those that came are kept', async () => {
     const { id } = await begin();
     await expect(append(id, 0, 'abc', { isWhole: false })).rejects.toMatchObject({ reason: 'BadRequest' });

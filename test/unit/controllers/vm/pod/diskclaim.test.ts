@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { PersistentVolumeClaim, Pod } from '../../../../../src/api/core.ts';
 import type { VmSpec } from '../../../../../src/api/vm.ts';
-import { bootClaim, buildClaim } from '../../../../../src/controllers/vm/pod/claim.ts';
+import { bootClaim, buildClaim } from '../../../../../src/controllers/vm/facts/claim.ts';
 import { leaveClaims, obtainClaims } from '../../../../../src/controllers/vm/pod/diskclaim.ts';
 import { Svc3Error } from '../../../../../src/errors.ts';
 import { storedMeta } from '../../../../support/storedmeta.ts';

@@ -1,11 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { Pod } from '../../../../../src/api/core.ts';
-import { portWarning } from '../../../../../src/api/portwarning.ts';
 import type { EffectiveSettings } from '../../../../../src/api/vm.ts';
 import {
   leftOutPorts,
-  portsCondition,
-  withLeftOutWarnings,
   withoutPorts,
   withPodsPorts,
 } from '../../../../../src/controllers/vm/pod/leftoutports.ts';
@@ -46,34 +43,5 @@ describe('the mappings that a pod was made without', () => {
     expect(leftOutPorts(pod, settings)).toEqual([]);
     expect(withPodsPorts(settings, pod)).toBe(settings);
     expect(leftOutPorts(podWith([]), effective)).toEqual([]);
-  });
-});
-
-describe('what is told of them', () => {
-  const other = portWarning('nodePort 22/TCP is not allowed here');
-
-  test('replaces what was told of an earlier pod, and nothing else', () => {
-    const before = withLeftOutWarnings([other, 'another warning'], [web]);
-    expect(before).toHaveLength(3);
-    expect(before.at(-1)).toMatch(/nodePort 20080\/TCP is taken on every node that fits/);
-    expect(withLeftOutWarnings(before, [dns])).toEqual([
-      other,
-      'another warning',
-      expect.stringContaining('nodePort 20053/UDP'),
-    ]);
-    expect(withLeftOutWarnings(before, [])).toEqual([other, 'another warning']);
-  });
-
-  test('is a condition with the reason that a user can act on', () => {
-    expect(portsCondition(['another warning'], [])).toEqual({});
-    expect(portsCondition([other], []).portsMapped).toMatchObject({
-      status: 'False',
-      reason: 'PortNotAllowed',
-    });
-    expect(portsCondition([other, portWarning('b')], [web]).portsMapped).toMatchObject({
-      status: 'False',
-      reason: 'PortTaken',
-      message: `${other}; ${portWarning('b')}`,
-    });
   });
 });

@@ -73,6 +73,29 @@ describe('a guest that waits', () => {
   });
 });
 
+describe('a VM whose guest was given up', () => {
+  test('gets no other guest for ten minutes', () => {
+    standbys.ofPool.mockReturnValue(aStandby('1'));
+    claims.chose(vm);
+    expect(claims.isChosenHere(vm.metadata.uid)).toBe(true);
+    claims.gaveUp(vm.metadata.uid);
+    expect(claims.isChosenHere(vm.metadata.uid)).toBe(false);
+    expect(standbys.forget).toHaveBeenCalledWith(vm.metadata.uid);
+    nowMs = 599_999;
+    expect(claims.ofPool(vm)).toBeUndefined();
+    expect(claims.ofPool(aPoolVm('other'))).toBeDefined();
+    nowMs = 600_000;
+    expect(claims.ofPool(vm)).toBeDefined();
+  });
+
+  test('is forgotten with it', () => {
+    standbys.ofPool.mockReturnValue(aStandby('1'));
+    claims.gaveUp(vm.metadata.uid);
+    claims.forget(vm.metadata.uid);
+    expect(claims.ofPool(vm)).toBeDefined();
+  });
+});
+
 test('only a VM that wanted a guest which waits, and found none, is a cold start', () => {
   claims.madeOwn(vm, false);
   expect(observer.claimed).not.toHaveBeenCalled();

@@ -2,7 +2,7 @@ import { describe, expect, test, onTestFinished, vi } from 'vitest';
 import type { Node, Pod } from '../../../../../src/api/core.ts';
 import type { EffectiveSettings, Vm } from '../../../../../src/api/vm.ts';
 import type { VmPool } from '../../../../../src/api/vmpool.ts';
-import { isStandby, poolIndex } from '../../../../../src/controllers/vm/pool/standby.ts';
+import { isStandby, poolIndex } from '../../../../../src/controllers/vm/facts/standby.ts';
 import { Standbys } from '../../../../../src/controllers/vm/pool/standbys.ts';
 import { aNode, aPool, aPoolVm, aStandby, ownedBy } from '../../vmpool/builders.ts';
 import { aVm, effective } from '../builders.ts';

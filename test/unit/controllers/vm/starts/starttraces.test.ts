@@ -3,7 +3,7 @@ import type { Pod, PodStatus } from '../../../../../src/api/core.ts';
 import { annotations } from '../../../../../src/api/meta.ts';
 import type { RunnerState } from '../../../../../src/api/runner.ts';
 import type { Vm, VmStatus } from '../../../../../src/api/vm.ts';
-import type { Pass } from '../../../../../src/controllers/vm/parts.ts';
+import type { Pass } from '../../../../../src/controllers/vm/pass.ts';
 import { answerMs, StartTraces } from '../../../../../src/controllers/vm/starts/starttraces.ts';
 import { condition, type StatusDraft } from '../../../../../src/controllers/vm/status/statusdraft.ts';
 import { parseTraceparent } from '../../../../../src/api/traceparent.ts';

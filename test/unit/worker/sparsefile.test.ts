@@ -4,21 +4,21 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { land, type LandingOptions } from '../../../src/worker/landing.ts';
+import { writeSparse, type SparseFileOptions } from '../../../src/worker/sparsefile.ts';
 
 let folder: string;
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'svc3-landing-'));
+  folder = await mkdtemp(join(tmpdir(), 'svc3-sparsefile-'));
 });
 afterAll(() => rm(folder, { recursive: true }));
 
 const block = 65_536;
 const { signal } = new AbortController();
 
-async function landed(chunks: Buffer[], more: Partial<LandingOptions> = {}) {
+async function landed(chunks: Buffer[], more: Partial<SparseFileOptions> = {}) {
   const path = join(folder, 'file');
   const source = Readable.from(chunks, { objectMode: false });
-  const size = await land(source, path, { maxBytes: 10 * block, signal, ...more });
+  const size = await writeSparse(source, path, { maxBytes: 10 * block, signal, ...more });
   return { size, bytes: await readFile(path), held: (await stat(path)).blocks * 512 };
 }
 
@@ -74,13 +74,13 @@ describe('a stream that is written into a file', () => {
   test('ends its source when nobody wants it any more', async () => {
     const source = Readable.from([Buffer.alloc(5)], { objectMode: false });
     const given = { maxBytes: 10, signal: AbortSignal.abort(new Error('enough')) };
-    await expect(land(source, join(folder, 'file'), given)).rejects.toThrow('enough');
+    await expect(writeSparse(source, join(folder, 'file'), given)).rejects.toThrow('enough');
     expect(source.destroyed).toBe(true);
   });
 
   test('for which there is no room says so', async () => {
     const source = Readable.from([Buffer.alloc(5, 1)], { objectMode: false });
-    await expect(land(source, '/dev/full', { maxBytes: 10, signal })).rejects.toMatchObject({
+    await expect(writeSparse(source, '/dev/full', { maxBytes: 10, signal })).rejects.toMatchObject({
       reason: 'RequestEntityTooLarge',
     });
   });
@@ -91,6 +91,8 @@ describe('a stream that is written into a file', () => {
       throw new Error('cut off');
     }
     const source = Readable.from(broken(), { objectMode: false });
-    await expect(land(source, join(folder, 'file'), { maxBytes: 10, signal })).rejects.toThrow('cut off');
+    await expect(writeSparse(source, join(folder, 'file'), { maxBytes: 10, signal })).rejects.toThrow(
+      'cut off',
+    );
   });
 });

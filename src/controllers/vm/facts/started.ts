@@ -2,8 +2,8 @@ import type { Node, PersistentVolumeClaim, Pod } from '../../../api/core.ts';
 import type { RunnerState } from '../../../api/runner.ts';
 import type { Vm } from '../../../api/vm.ts';
 import { isOwnedBy } from '../../../api/owner.ts';
-import { isDiskOf } from '../pod/claim.ts';
-import { isLost, isPodReady, isRunnerUp, runnerStatus } from '../pod/podstate.ts';
+import { isDiskOf } from './claim.ts';
+import { isLost, isPodReady, isRunnerUp, runnerStatus } from './podstate.ts';
 
 /** Whether a guest has ever run. `unknown` is no leave to delete it: something that may know did not answer. */
 export type Started = 'yes' | 'no' | 'unknown';

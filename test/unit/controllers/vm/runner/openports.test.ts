@@ -8,7 +8,7 @@ import {
   arePortsReported,
   openPorts,
   withPortWarning,
-} from '../../../../../src/controllers/vm/status/openports.ts';
+} from '../../../../../src/controllers/vm/runner/openports.ts';
 import { aPod, aVm, effective, runnerState } from '../builders.ts';
 
 const http: RunnerPort = { podPort: 80, guestPort: 80, protocol: 'TCP' };

@@ -1,5 +1,5 @@
 import type { ContainerStatus, Node, Pod } from '../../../api/core.ts';
-import { runnerContainer } from './pod.ts';
+import { runnerContainer } from '../names.ts';
 
 export function isPodReady(pod: Pod): boolean {
   return pod.status?.conditions?.some((c) => c.type === 'Ready' && c.status === 'True') ?? false;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Vm } from '../../../../../src/api/vm.ts';
-import { waitsForGuest } from '../../../../../src/controllers/vm/pool/standby.ts';
+import { waitsForGuest } from '../../../../../src/controllers/vm/facts/standby.ts';
 import { condition } from '../../image/builders.ts';
 import { aVm } from '../builders.ts';
 

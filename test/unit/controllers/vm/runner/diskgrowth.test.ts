@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { growthMessage } from '../../../../../src/controllers/vm/status/diskgrowth.ts';
+import { growthMessage } from '../../../../../src/controllers/vm/runner/diskgrowth.ts';
 import { aVm } from '../builders.ts';
 
 const Gi = 2 ** 30;

@@ -12,7 +12,7 @@ import {
   memoryHostOf,
   suspendSeconds,
   suspendsTo,
-} from '../../../../../src/controllers/vm/pod/hibernation.ts';
+} from '../../../../../src/controllers/vm/facts/hibernation.ts';
 import { storedMeta } from '../../../../support/storedmeta.ts';
 import { aCondition, aVm, effective } from '../builders.ts';
 

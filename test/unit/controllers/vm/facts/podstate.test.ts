@@ -10,7 +10,7 @@ import {
   isRunnerUp,
   pullFailure,
   unschedulableMessage,
-} from '../../../../../src/controllers/vm/pod/podstate.ts';
+} from '../../../../../src/controllers/vm/facts/podstate.ts';
 import { aPod, runningStatus } from '../builders.ts';
 
 const runner = { name: 'runner', ready: false, restartCount: 0, image: '', imageID: '' } as const;

@@ -1,15 +1,14 @@
 import { createHash } from 'node:crypto';
 import type { Pod } from '../../../api/core.ts';
-import { annotations, apiVersion, labels, standbyNamePrefix } from '../../../api/meta.ts';
+import { annotations, labels, standbyNamePrefix } from '../../../api/meta.ts';
 import { controllerOf, isOwnedBy, isTerminating } from '../../../api/owner.ts';
 import { conditionTypes } from '../../../api/reasons.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import type { VmPool } from '../../../api/vmpool.ts';
 import { findCondition } from '../../../controller/conditions.ts';
-import { annotatedSettings } from '../pod/annotatedsettings.ts';
-import { labelMetadata } from '../pod/podlabels.ts';
-import { isPodReady } from '../pod/podstate.ts';
-import { effectiveAnnotation, podNameOf } from '../names.ts';
+import { annotatedSettings } from './annotatedsettings.ts';
+import { isPodReady } from './podstate.ts';
+import { podNameOf } from '../names.ts';
 
 /** Index of pods by the pool that made them, whoever has them now: `<namespace>/<pool>`. */
 export const poolIndex = {
@@ -57,36 +56,6 @@ export function claimedSettings({ spec }: Vm, pod: Pod): EffectiveSettings | und
     ...(metadata === undefined ? {} : { metadata }),
     ...(sshAuthorizedKeys === undefined ? {} : { sshAuthorizedKeys }),
     ...(startDeadlineSeconds === undefined ? {} : { startDeadlineSeconds }),
-  };
-}
-
-/**
- * Makes the pod the VM's, where it is still exactly as it was seen: a pod has at most one VM.
- *
- * @param traceparent - of the VM's start, where that is recorded
- */
-export function ownershipPatch(
-  vm: Vm,
-  { metadata: { uid, resourceVersion } }: Pod,
-  effective: EffectiveSettings,
-  traceparent?: string,
-): object {
-  const { name, uid: vmUid } = vm.metadata;
-  const fromVm = labelMetadata(vm);
-  return {
-    metadata: {
-      uid,
-      resourceVersion,
-      labels: fromVm.labels,
-      annotations: {
-        ...fromVm.annotations,
-        [effectiveAnnotation]: JSON.stringify(effective),
-        ...(traceparent === undefined ? {} : { [annotations.traceparent]: traceparent }),
-      },
-      ownerReferences: [
-        { apiVersion, kind: 'VM', name, uid: vmUid, controller: true, blockOwnerDeletion: true },
-      ],
-    },
   };
 }
 

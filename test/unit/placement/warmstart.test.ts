@@ -5,7 +5,7 @@ import { explain } from '../../../src/placement/explain.ts';
 import type { NodeFacts, PodFacts } from '../../../src/placement/facts.ts';
 import { Inventory } from '../../../src/placement/inventory.ts';
 import { place, type PlacementRequest } from '../../../src/placement/place.ts';
-import { coldReason } from '../../../src/placement/warmth.ts';
+import { coldReason } from '../../../src/placement/warmstart.ts';
 import { misfit } from '../../../src/runner/savedmachine.ts';
 import { aNode, aPod, aRequest, ranges } from './builders.ts';
 

@@ -6,10 +6,10 @@ import { noRoom } from './failure.ts';
 const blockBytes = 64 * 1024;
 const zeros = Buffer.alloc(blockBytes);
 
-export interface LandingOptions {
+export interface SparseFileOptions {
   /** More than this is refused. */
   readonly maxBytes: number;
-  /** Bytes that have to come; undefined where nobody knows. */
+  /** Bytes that have to come; undefined where the source does not say. */
   readonly expected?: number | undefined;
   readonly signal: AbortSignal;
   readonly onProgress?: (bytes: number) => void;
@@ -22,7 +22,11 @@ export interface LandingOptions {
  * @throws Invalid when there are more than allowed, BadGateway when fewer than expected; `RequestEntityTooLarge` when the
  * volume is full.
  */
-export async function land(source: Readable, path: string, options: LandingOptions): Promise<number> {
+export async function writeSparse(
+  source: Readable,
+  path: string,
+  options: SparseFileOptions,
+): Promise<number> {
   const { maxBytes, expected, signal, onProgress } = options;
   const file = await open(path, 'w');
   let at = 0;
@@ -60,8 +64,8 @@ function isFull(error: unknown): boolean {
 }
 
 /**
- * The stream in aligned blocks, so that a run of zeros is seen whatever the pieces were. A block is good until the next one
- * is asked for: all of them are the same memory.
+ * The stream in aligned blocks, so that a run of zeros is found however the chunks were cut. A block is valid until the next
+ * one is asked for: all of them are the same buffer.
  */
 async function* blocks(source: Readable): AsyncGenerator<Buffer> {
   const block = Buffer.allocUnsafeSlow(blockBytes);

@@ -1,30 +1,25 @@
-import type { Pod } from '../../api/core.ts';
-import type { RunnerState } from '../../api/runner.ts';
-import type { EffectiveSettings, Vm } from '../../api/vm.ts';
-import type { Observed } from './decide.ts';
-import type { RunnerObservation } from './status/report.ts';
-import type { StatusDraft } from './status/statusdraft.ts';
+import type { Pod } from '../../../api/core.ts';
+import type { PowerAction, RunnerState } from '../../../api/runner.ts';
+import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
+import type { VmMemory } from '../vmmemory.ts';
+import type { DiskGrowth } from './diskgrowth.ts';
 
-/** One pass over one VM. */
-export interface Pass {
-  /** `namespace/name` of the VM. */
-  readonly key: string;
-  readonly observed: Observed;
-  /**
-   * The status as far as the pass has found it out. It is written when the pass ends, also when it ends with a failure;
-   * undefined: nothing is said.
-   */
-  status: StatusDraft | undefined;
-  /** What its runner has said, where the pass asked. */
-  runner?: RunnerObservation | undefined;
-  /** The VM as the pass has written it, its status apart; undefined: it is as it was observed. */
-  written?: Vm;
-}
-
-/** A part that remembers something of VMs, by their UID; all of it is lost with the process. */
-export interface VmMemory {
-  /** The VM is gone. */
-  forget(vmUid: string): void;
+/** What is known of a pod's runner, from asking it. */
+export interface RunnerObservation {
+  readonly state: RunnerState | undefined;
+  /** Readiness of the pod when it was asked: an answer from before the last flip is old. */
+  readonly podReady: boolean;
+  readonly fingerprint: string | undefined;
+  /** The verb that is being carried out. */
+  readonly verb: PowerAction | undefined;
+  /** The settings that its last start was told, where they are known. */
+  readonly booted?: EffectiveSettings | undefined;
+  /** Whether it has to be asked again for what applies at once: no event tells of that. */
+  readonly isPending: boolean;
+  /** What became of the growth of the disk that it was last asked for. */
+  readonly growth?: DiskGrowth | undefined;
+  /** Why it could not be asked, or why the last verb failed. */
+  readonly error: string | undefined;
 }
 
 /** How the guest is to be started when that is due. */
@@ -47,10 +42,15 @@ export type ClaimAnswer =
   /** It never will be this VM's. */
   | { readonly kind: 'refused'; readonly message: string };
 
-/** The talk with the runners, as a pass uses it. */
+/** The runners of VMs, as a pass uses them. */
 export interface Runners extends VmMemory {
   /** Tells the runner whose its guest is now, beside the pass; the same VM may do so again. */
   claim(key: string, vm: Vm, pod: Pod, effective: EffectiveSettings): ClaimAnswer;
+  /**
+   * For how long `claim` has been tried in vain, in milliseconds, without anybody there to whom anything could have been sent; undefined where somebody
+   * was there, and while it is being tried.
+   */
+  unmetMs(vm: Vm, pod: Pod): number | undefined;
   observe(key: string, vm: Vm, pod: Pod, boot?: BootTerms): RunnerObservation | undefined;
   /**
    * What the runner of the pod has said just now. Where it has not, it is asked beside the pass, the answer wakes the VM,
