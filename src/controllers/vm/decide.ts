@@ -181,8 +181,8 @@ function deletion(
 ): Plan {
   const isHeld = hasFinalizer(vm);
   if (!isHeld || pod === undefined || !isOwnedBy(pod, vm)) return { kind: 'finalize', isHeld };
-  // Nobody there ends it: the VM goes, and its pod stays in the way of the next one of its name.
   const settings = known?.kind === 'resolved' ? known : undefined;
+  // On a lost node nobody ends it: the VM goes, and its pod stays in the way of the next one of its name.
   if (isTerminating(pod))
     return isNodeLost ? { kind: 'finalize', isHeld } : { kind: 'ending', pod, settings };
   const endsAt = Date.parse(since) + saveWaitMs;
