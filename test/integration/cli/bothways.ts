@@ -49,12 +49,13 @@ export function bothWays(name: string): BothWays {
 
   afterAll(() => api?.close());
 
-  /** What a run said, without what differs by nature: the namespace, times and random parts. */
+  /** What a run said, without what differs by nature: the namespace, times, UIDs and other random parts. */
   function said({ code, stdout, stderr }: Run, way: Way): Run {
     const plain = (text: string) =>
       text
         .replaceAll(spaces[way], 'NS')
         .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, 'TIME')
+        .replaceAll(/\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g, 'UID')
         .replaceAll(/\beyJ[\w-]+\.[\w-]+\.[\w-]+/g, 'TOKEN')
         .replaceAll(/\b\d+s\b/g, 'AGE')
         .replaceAll(/ +/g, ' ');
