@@ -97,7 +97,7 @@ test('a connection that breaks comes back, with what was seen before', async () 
   guest.stream.write('before\r\n');
   await page.getByText('before').waitFor();
   // It says so for as long as it waits only.
-  const told = page.getByText('The connection was lost. Trying again …').waitFor();
+  const told = page.getByText("The connection to the VM's runner was cut. Trying again …").waitFor();
   guest.stream.destroy();
   await told;
   await expect.poll(() => guests.at(-1)).not.toBe(guest);

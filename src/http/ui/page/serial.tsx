@@ -42,7 +42,8 @@ export function Serial({ namespace, name }: { readonly namespace: string; readon
       });
       opened.addEventListener('close', ({ reason }) => {
         if (isOver) return;
-        setState(`${reason === '' ? 'The connection was lost' : reason}. Trying again …`);
+        const why = reason === '' ? 'the connection was lost' : reason;
+        setState(`${why.charAt(0).toUpperCase()}${why.slice(1)}. Trying again …`);
         timer = setTimeout(connect, waitMs);
       });
     }
