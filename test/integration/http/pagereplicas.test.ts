@@ -29,7 +29,7 @@ beforeAll(async () => {
   const current = privateKey.export({ type: 'pkcs8', format: 'pem' });
   await client.create(secrets, {
     metadata: { name: objectNames.controlKeySecret, namespace: systemNamespaces.system },
-    stringData: { 'current.key': current },
+    stringData: { current },
   });
   replicas = await Promise.all([1, 2].map(() => startApiProcess(plane.kubeconfigPath)));
   balancer = await startBalancer(replicas.map(({ port }) => port));
