@@ -18,8 +18,9 @@ test(
       cluster.kubectl('get', 'pvc', ...namespace, claim, '--ignore-not-found', '-o', 'name');
     const disk = { storage: 'Persistent', size: '256Mi' };
 
-    const first = await createVm(cluster, `kept-${process.pid}`, { disk });
-    await first.ssh('echo from the first > kept && sync');
+    const first = await createVm(cluster, `kept-${process.pid}`, { disk, onEviction: 'Suspend' });
+    // In the memory of the guest alone, until it is shut down.
+    await first.ssh('echo from the first > kept');
     // Argo CD deletes so: all that an owner reference names goes first.
     await cluster.kubectl('delete', 'vms.svc3.dev', ...namespace, first.name, '--cascade=foreground');
     expect(await isThere()).toBe(`persistentvolumeclaim/${claim}\n`);
