@@ -12,6 +12,7 @@ import type { Deployed } from '../../../src/usecases/deploy.ts';
 import { type Collector, type CollectorOptions, startCollector } from '../../support/collector.ts';
 import { ensureTools } from '../../support/controlplane.ts';
 import { startOtelCollector } from '../../support/otelcollector.ts';
+import { treeOf, treeOfStart } from '../../support/spantree.ts';
 import { aPod, aVm, runnerState, runningStatus } from '../../unit/controllers/vm/builders.ts';
 
 const clientSpan = '00f067aa0ba902b7';
@@ -198,24 +199,7 @@ describe.each<[string, (options: CollectorOptions) => Promise<Collector>]>([
         .toSorted(byId)
         .map((span) => received(span, span.name === 'deploy' ? 'svc3-api' : 'svc3-operator')),
     );
-    const tree = spans.map(({ service, name, parentSpanId }) => {
-      const parent = spans.find(({ spanId }) => spanId === parentSpanId)?.name ?? 'the client';
-      return `${service}: ${name} below ${parent}`;
-    });
-    expect(tree.toSorted()).toEqual(
-      [
-        'svc3-api: deploy below the client',
-        'svc3-operator: start VM below deploy',
-        'svc3-operator: placement below start VM',
-        'svc3-operator: pod creation below start VM',
-        'svc3-operator: pod scheduled below start VM',
-        'svc3-operator: image pull below start VM',
-        'svc3-runner: runner start below start VM',
-        'svc3-runner: disk below runner start',
-        'svc3-runner: boot below runner start',
-        'svc3-runner: guest reachable below runner start',
-      ].toSorted(),
-    );
+    expect(treeOf(spans)).toEqual(treeOfStart);
     expect(new Set(spans.map(({ traceId }) => traceId))).toEqual(new Set([clientTrace]));
     expect(said()).toEqual([]);
   });

@@ -16,6 +16,7 @@ import { type Collector, type ReceivedSpan, startCollector } from '../../support
 import type { PodBehaviour } from '../../support/kubelet.ts';
 import { ensureTools, temporaryFolder } from '../../support/controlplane.ts';
 import { startOtelCollector } from '../../support/otelcollector.ts';
+import { treeOf, treeOfStart } from '../../support/spantree.ts';
 import { allowBootTime, aPod, startRunner } from '../runner/harness.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from './harness.ts';
 
@@ -204,26 +205,9 @@ describe('the start of a VM', () => {
     const pod = await untilBound('one');
     const runner = await runGuest(pod);
     expect((await answer).status).toBe(200);
-    const tree = () =>
-      collector.spans.map(({ service, name, parentSpanId }) => {
-        const parent = collector.spans.find(({ spanId }) => spanId === parentSpanId)?.name ?? 'the client';
-        return `${service}: ${name} below ${parent}`;
-      });
-    const whole = [
-      'svc3-api: deploy below the client',
-      'svc3-operator: start VM below deploy',
-      'svc3-operator: placement below start VM',
-      'svc3-operator: pod creation below start VM',
-      'svc3-operator: pod scheduled below start VM',
-      'svc3-operator: image pull below start VM',
-      'svc3-runner: runner start below start VM',
-      'svc3-runner: disk below runner start',
-      'svc3-runner: boot below runner start',
-      'svc3-runner: guest reachable below runner start',
-    ].toSorted();
-    await expect.poll(() => tree().toSorted(), slow).toEqual(whole);
+    await expect.poll(() => treeOf(collector.spans), slow).toEqual(treeOfStart);
     await Promise.all([api.stop(), operator.end()]);
-    expect(tree().toSorted()).toEqual(whole);
+    expect(treeOf(collector.spans)).toEqual(treeOfStart);
     const { spans } = collector;
     expectOneTrace('00f067aa0ba902b7');
     expect(named('deploy')?.traceId).toBe(clientTrace);
