@@ -217,6 +217,7 @@ export class Supervisor {
         Promise.all([this.#guestHeld, delay(stopNoticeMs, undefined, { ref: false })]),
         signal,
       );
+      if (this.#running !== running) return false;
       await this.#verbs.writeMemory(running, { signal, saved: {} });
       return true;
     } catch (error) {

@@ -136,6 +136,17 @@ test('a stop asked of a pod that is being ended has its guest shut down, not sus
   expect(await second.guest('cat /root/file')).toBe('written\n');
 });
 
+test('a guest that ends by itself before the end of its pod suspends it is not said to have been shut down', async () => {
+  const first = await aGuest(await aPod(evicted));
+  const qemu = await first.qemuPid();
+  first.process.kill('SIGTERM');
+  await first.reaches({ reason: 'ShuttingDown' });
+  kill(qemu);
+  expect(await first.exitCode()).toBe(0);
+  const second = await startRunner(inNewPod(first.pod));
+  expect((await second.reaches(up)).warmStart).toBeUndefined();
+});
+
 test('a guest that is to be stopped goes on first, so that nothing of its disk is lost', async () => {
   const first = await aGuest(await aPod(evicted));
   // In the memory of the guest alone.
