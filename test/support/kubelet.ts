@@ -126,14 +126,8 @@ export function simulateKubelet(
     },
     async returnNode(name) {
       names.add(name);
-      await beatOnce(client, name);
-      const conditions = [readyNode(timestamp())];
-      await client.patch(
-        nodes,
-        { name },
-        { type: 'merge', body: { status: { conditions } } },
-        { subresource: 'status' },
-      );
+      await renewLease(client, name);
+      await becomeReady(client, name);
       lookAtAll();
     },
     behave(next) {
@@ -166,6 +160,8 @@ async function createNode(client: KubeClient, spec: SimulatedNodeSpec): Promise<
     pods: '110',
     ...spec.allocatable,
   };
+  // The node lifecycle controller may remember a node of this name that has been deleted, and would call this one lost.
+  await renewLease(client, spec.name);
   await client.create(nodes, {
     apiVersion: 'v1',
     kind: 'Node',
@@ -203,12 +199,29 @@ async function createNode(client: KubeClient, spec: SimulatedNodeSpec): Promise<
 
 /** The node lifecycle controller takes away the taint that every new node has. */
 async function untilSchedulable(client: KubeClient, name: string): Promise<void> {
+  const isTainted = ({ spec }: Node) =>
+    spec?.taints?.some(({ key }) => /^node[.]kubernetes[.]io[/](not-ready|unreachable)/.test(key)) === true;
   for (let i = 0; i < 600; i++) {
     const node = await client.get(nodes, name);
-    if (node.spec?.taints?.some(({ key }) => key.startsWith('node.kubernetes.io/not-ready')) !== true) return;
+    if (isCalledLost(node)) await becomeReady(client, name);
+    else if (!isTainted(node)) return;
     await delay(50);
   }
   throw new Error(`node ${name} keeps its taint not-ready`);
+}
+
+/** What the node lifecycle controller makes of a node that has not been heard of for its grace period. */
+const isCalledLost = ({ status }: Node): boolean =>
+  status?.conditions?.some(({ type, status: value }) => type === 'Ready' && value === 'Unknown') === true;
+
+async function becomeReady(client: KubeClient, name: string): Promise<void> {
+  const conditions = [readyNode(timestamp())];
+  await client.patch(
+    nodes,
+    { name },
+    { type: 'merge', body: { status: { conditions } } },
+    { subresource: 'status' },
+  );
 }
 
 /**
@@ -231,7 +244,13 @@ async function heartbeats(
   }
 }
 
+/** A kubelet that reads that its node is called lost says that it is not. */
 async function beatOnce(client: KubeClient, name: string): Promise<void> {
+  await renewLease(client, name);
+  if (isCalledLost(await client.get(nodes, name))) await becomeReady(client, name);
+}
+
+async function renewLease(client: KubeClient, name: string): Promise<void> {
   const renewTime = `${new Date().toISOString().slice(0, -1)}000Z`;
   const lease: Submitted<Lease> = {
     apiVersion: 'coordination.k8s.io/v1',
