@@ -179,6 +179,7 @@ SVC3_DEFAULT_NAMESPACE: {{ .Values.defaultNamespace | quote }}
 SVC3_GPU_PASSTHROUGH_ENABLED: {{ .Values.gpuPassthrough.enabled | quote }}
 SVC3_GPU_TOWER_CARDS: {{ join "," .Values.gpuPassthrough.towerCards | quote }}
 SVC3_NODE_AGENT_ENABLED: {{ .Values.nodeAgent.enabled | quote }}
+SVC3_NODE_AGENT_NODE_SELECTOR: {{ toJson .Values.nodeAgent.nodeSelector | quote }}
 SVC3_HOST_PORTS_ALLOWED: {{ include "svc3.portRange" (list "hostPorts.allowed" .Values.hostPorts.allowed) }}
 SVC3_PORT_RANGE_SSH: {{ include "svc3.portRange" (list "portRanges.ssh" .Values.portRanges.ssh) }}
 SVC3_PORT_RANGE_SCREENSHARE: {{ include "svc3.portRange" (list "portRanges.screenshare" .Values.portRanges.screenshare) }}

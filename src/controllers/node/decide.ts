@@ -32,7 +32,19 @@ const enabled = 'enabled';
  */
 export function decideNode(node: Node, settings: NodeSettings, fault?: GpuFault): NodeVerdict {
   const verdict = decideGpus(node, settings, fault);
-  return settings.nodeAgentEnabled ? verdict : { ...verdict, forgetsHardware: true };
+  return whyNoAgent(node, settings) === undefined ? verdict : { ...verdict, forgetsHardware: true };
+}
+
+/** Why no agent of this installation looks at the hardware of the node. Taints and affinity keep one away, too: who sets those takes off by hand what is old. */
+function whyNoAgent(node: Node, { nodeAgentEnabled, nodeAgentSelector }: NodeSettings): string | undefined {
+  if (!nodeAgentEnabled)
+    return 'no node agent looks at the hardware in this cluster (chart value nodeAgent.enabled)';
+  const isSelected = Object.entries(nodeAgentSelector).every(
+    ([key, value]) => node.metadata.labels?.[key] === value,
+  );
+  return isSelected
+    ? undefined
+    : 'no node agent looks at the hardware of this node (chart value nodeAgent.nodeSelector)';
 }
 
 function decideGpus(node: Node, settings: NodeSettings, fault: GpuFault | undefined): NodeVerdict {
@@ -43,9 +55,8 @@ function decideGpus(node: Node, settings: NodeSettings, fault: GpuFault | undefi
   if (!settings.gpuPassthroughEnabled) {
     return no('GPU passthrough is off in this cluster (chart value gpuPassthrough.enabled)');
   }
-  if (!settings.nodeAgentEnabled) {
-    return no('no node agent looks at the hardware in this cluster (chart value nodeAgent.enabled)');
-  }
+  const unseen = whyNoAgent(node, settings);
+  if (unseen !== undefined) return no(unseen);
   const reading = readHardware(node.metadata.annotations?.[annotations.hardware]);
   const unfit = reading.kind === 'hardware' ? whyNotQualified(reading.hardware, settings) : undefined;
   if (unfit !== undefined) return no(`the hardware does not qualify: ${unfit}`);

@@ -261,6 +261,17 @@ describe('monitors', () => {
     const settings = objects.find(({ metadata }) => metadata.name === 'svc3-settings');
     expect(settings?.data).toMatchObject({ SVC3_NODE_AGENT_ENABLED: enabled });
   });
+
+  test('the operator knows which nodes have one', async () => {
+    const selectorOf = async (...values: string[]) => {
+      const objects = await rendered(...values);
+      return objects.find(({ metadata }) => metadata.name === 'svc3-settings')?.data?.[
+        'SVC3_NODE_AGENT_NODE_SELECTOR'
+      ];
+    };
+    expect(await selectorOf()).toBe('{}');
+    expect(await selectorOf('--set=nodeAgent.nodeSelector.pool=vms')).toBe('{"pool":"vms"}');
+  });
 });
 
 test.each([

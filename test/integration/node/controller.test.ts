@@ -66,7 +66,12 @@ async function startOperator(gpuPassthroughEnabled: boolean): Promise<Write[]> {
     log,
     metrics: createMetrics(),
     gate: { isHeld: () => true, assertHeld: () => undefined },
-    settings: { gpuPassthroughEnabled, towerCards: ['1002:679e'], nodeAgentEnabled: true },
+    settings: {
+      gpuPassthroughEnabled,
+      towerCards: ['1002:679e'],
+      nodeAgentEnabled: true,
+      nodeAgentSelector: {},
+    },
   });
   const running = [informers.run(stopping.signal), controller.run(stopping.signal)];
   await informers.synced();

@@ -157,13 +157,23 @@ describe('the label of a node (spec: GPU passthrough rules 1, 3 and 5)', () => {
     ],
   ])('%s', (_sentence, gpuPassthroughEnabled, labels, hardware, ...verdict) => {
     const [isEnabled, reason] = verdict;
-    const settings = { gpuPassthroughEnabled, towerCards: ['1002:679e'], nodeAgentEnabled: true };
+    const settings = {
+      gpuPassthroughEnabled,
+      towerCards: ['1002:679e'],
+      nodeAgentEnabled: true,
+      nodeAgentSelector: {},
+    };
     expect(decideNode(aNode(labels, hardware), settings)).toEqual({ isEnabled, reason });
   });
 });
 
 describe('a fault that a VM reports', () => {
-  const settings = { gpuPassthroughEnabled: true, towerCards: ['1002:679e'], nodeAgentEnabled: true };
+  const settings = {
+    gpuPassthroughEnabled: true,
+    towerCards: ['1002:679e'],
+    nodeAgentEnabled: true,
+    nodeAgentSelector: {},
+  };
   const fault = { node: 'n1', message: 'VM a/b cannot use the GPUs: busy' };
 
   it('is the reason of a node that is enabled, which stays so', () => {
@@ -182,7 +192,12 @@ describe('a fault that a VM reports', () => {
 });
 
 describe('what an agent has found that is no part of the installation any more', () => {
-  const settings = { gpuPassthroughEnabled: true, towerCards: ['1002:679e'], nodeAgentEnabled: false };
+  const settings = {
+    gpuPassthroughEnabled: true,
+    towerCards: ['1002:679e'],
+    nodeAgentEnabled: false,
+    nodeAgentSelector: {},
+  };
   const labelled = { ...allow, 'svc3.dev/gpu-passthrough': 'enabled' };
   const why = 'no node agent looks at the hardware in this cluster (chart value nodeAgent.enabled)';
 
@@ -192,6 +207,18 @@ describe('what an agent has found that is no part of the installation any more',
       labels: { 'svc3.dev/gpu-passthrough': null },
       annotations: { 'svc3.dev/gpu-passthrough-reason': why, 'svc3.dev/hardware': null },
     });
+  });
+
+  it('is taken away of a node that a narrower selector leaves out, and of no other', () => {
+    const narrow = { ...settings, nodeAgentEnabled: true, nodeAgentSelector: { pool: 'vms' } };
+    const left = aNode(labelled, 'tower');
+    const reason = 'no node agent looks at the hardware of this node (chart value nodeAgent.nodeSelector)';
+    expect(nodePatch(left, decideNode(left, narrow))).toEqual({
+      labels: { 'svc3.dev/gpu-passthrough': null },
+      annotations: { 'svc3.dev/gpu-passthrough-reason': reason, 'svc3.dev/hardware': null },
+    });
+    const kept = aNode({ ...labelled, pool: 'vms' }, 'tower');
+    expect(nodePatch(kept, decideNode(kept, narrow))).toBeUndefined();
   });
 
   it('is taken away of an ARM node and where passthrough is off, too', () => {

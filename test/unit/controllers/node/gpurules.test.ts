@@ -81,7 +81,7 @@ describe('GPU passthrough', () => {
             annotations: { 'svc3.dev/hardware': annotation },
           }),
         },
-        { gpuPassthroughEnabled: cluster, nodeAgentEnabled: true, ...rules },
+        { gpuPassthroughEnabled: cluster, nodeAgentEnabled: true, nodeAgentSelector: {}, ...rules },
       ).isEnabled;
     const none = JSON.stringify(await hardwareOf(machines.noGpu));
     const all = [true, false].flatMap((cluster) =>
