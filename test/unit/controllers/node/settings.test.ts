@@ -14,3 +14,12 @@ test('cards of the tower are those that the installation names, and none where i
 test('what is no PCI id is refused with the variable named', () => {
   expect(() => cardsOf('679e')).toThrow('SVC3_GPU_TOWER_CARDS');
 });
+
+test('labels of the nodes with an agent, as the chart writes them', () => {
+  const selectorOf = (SVC3_NODE_AGENT_NODE_SELECTOR: string) =>
+    readSettings(z.object(nodeSettings), { SVC3_NODE_AGENT_NODE_SELECTOR }).SVC3_NODE_AGENT_NODE_SELECTOR;
+  expect(selectorOf('')).toEqual({});
+  expect(selectorOf('{"pool":"vms"}')).toEqual({ pool: 'vms' });
+  for (const bad of ['pool=vms', '[]', '{"pool":1}'])
+    expect(() => selectorOf(bad), bad).toThrow('SVC3_NODE_AGENT_NODE_SELECTOR');
+});
