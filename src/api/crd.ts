@@ -39,7 +39,10 @@ function customResourceDefinition(definition: Definition): Submitted<CustomResou
       name: `${resource.plural}.${resource.group}`,
       labels: { [labels.name]: 'svc3', [labels.component]: 'crd', [labels.partOf]: 'svc3' },
       // Uninstalling the chart must not delete every VM of the cluster.
-      annotations: { 'helm.sh/resource-policy': 'keep' },
+      annotations: {
+        'helm.sh/resource-policy': 'keep',
+        'argocd.argoproj.io/sync-options': 'Prune=false',
+      },
     },
     spec: {
       group: resource.group,

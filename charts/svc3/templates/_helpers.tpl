@@ -5,8 +5,8 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 app.kubernetes.io/part-of: svc3
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
-app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
-helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | replace "+" "_" | quote }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- with mergeOverwrite (dict) .root.Values.commonLabels (.more | default dict) }}
 {{ toYaml . }}
 {{- end }}
@@ -24,11 +24,11 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
 {{- define "svc3.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default (.Chart.AppVersion | replace "+" "_") }}
 {{- end }}
 
 {{- define "svc3.runnerImage" -}}
-{{ .Values.runner.image.repository }}:{{ .Values.runner.image.tag | default .Chart.AppVersion }}
+{{ .Values.runner.image.repository }}:{{ .Values.runner.image.tag | default (.Chart.AppVersion | replace "+" "_") }}
 {{- end }}
 
 {{/* What Pod Security "restricted" asks of a pod. */}}

@@ -8,7 +8,7 @@ const devUp = command({
   path: ['dev', 'up'],
   summary: 'Start a local cluster with svc3 in it',
   description:
-    'Everything in it is the real thing: etcd, Kubernetes, containerd, an OCI registry, svc3 installed by its chart. It needs root or sudo; with --control-plane it is only etcd and the control plane on loopback, without root. A cluster that runs already is left as it is. DNS, resource metrics and network policies are there where they were asked for once, until the state is purged. One cluster at a time is reachable from this machine at the addresses of its nodes; `svc3 dev status` says which.',
+    'Everything in it is the real thing: etcd, Kubernetes, containerd, an OCI registry, svc3 installed by its chart. It needs root or sudo; with --control-plane it is only etcd and the control plane on loopback, without root. A cluster that runs already is left as it is. DNS, resource metrics, network policies and GPU passthrough are there where they were asked for once, until the state is purged. One cluster at a time is reachable from this machine at the addresses of its nodes; `svc3 dev status` says which.',
   options: {
     nodes: {
       kind: 'integer',

@@ -28,8 +28,10 @@ import { unlessMarked } from './mark.ts';
 import { findRunning } from './running.ts';
 import {
   type Addons,
+  type Asked,
   type Report,
   type Places,
+  type Settings,
   endedComponents,
   ensureSettings,
   mergedAddons,
@@ -55,7 +57,7 @@ export interface UpOptions {
   readonly nodes: number;
   /** Start a VM to look at. */
   readonly demo?: boolean;
-  /** Allow GPU passthrough in the cluster. */
+  /** Allow GPU passthrough in the cluster; once asked for, it stays. */
   readonly gpuPassthrough?: boolean;
   /** One more node, emulated, with GPUs; allows GPU passthrough. */
   readonly gpuNode?: boolean;
@@ -118,7 +120,7 @@ async function ensureRunning(options: UpOptions, tools: Tools): Promise<Supervis
   if ((await findRunning(options)) !== undefined) return undefined;
   const { places, nodes, signal, progress, hostLink = true } = options;
   signal.throwIfAborted();
-  const settings = await ensureSettings(places, nodes, options.addons);
+  const settings = await ensureSettings(places, nodes, askedOf(options));
   // Heartbeats have whole seconds.
   const startedAt = Math.floor(Date.now() / 1000) * 1000;
   const supervised = await startSupervised({ places, settings, hostLink, program, signal, progress });
@@ -146,11 +148,10 @@ async function ensureInstalled(options: UpOptions, tools: Tools): Promise<boolea
   const steps = createSteps(places.cache, progress);
   const build = { cache: places.cache, signal, progress };
   const software = await steps.run('images and guest', (step) => buildSoftware(build, step));
-  const settings = await ensureSettings(places, options.nodes);
+  const settings = await ensureSettings(places, options.nodes, askedOf(options));
   const kubectl = createKubectl(tools, places.kubeconfig, signal);
-  const gpuPassthrough = allowsGpus(options);
-  const installation = { places, settings, tools, kubectl, gpuPassthrough, build };
-  const wanted = await installationMark(software, options);
+  const installation = { places, settings, tools, kubectl, build };
+  const wanted = await installationMark(software, { demo: options.demo === true, settings });
   return unlessMarked(join(places.state, 'run', 'installed'), wanted, async () => {
     await steps.run('bringing the images to the nodes', () => deliver(installation, software));
     await steps.run('installing svc3', async () => {
@@ -163,13 +164,15 @@ async function ensureInstalled(options: UpOptions, tools: Tools): Promise<boolea
 }
 
 /** Names everything that the installation is made of. */
-async function installationMark(software: Software, options: UpOptions): Promise<string> {
-  const choices = [options.demo === true, allowsGpus(options)];
-  return hashOf([chartFolder], [JSON.stringify([software, choices])]);
+async function installationMark(
+  software: Software,
+  { demo, settings }: { readonly demo: boolean; readonly settings: Settings },
+): Promise<string> {
+  return hashOf([chartFolder], [JSON.stringify([software, [demo, settings.gpuPassthrough]])]);
 }
 
-function allowsGpus({ gpuPassthrough, gpuNode }: UpOptions): boolean {
-  return gpuPassthrough === true || gpuNode === true;
+function askedOf({ addons, gpuPassthrough, gpuNode }: UpOptions): Asked {
+  return { addons, gpuPassthrough: gpuPassthrough === true || gpuNode === true };
 }
 
 async function ensureGpuNode(options: UpOptions, tools: Tools): Promise<boolean> {

@@ -53,7 +53,6 @@ export interface Installation {
   readonly settings: Settings;
   readonly tools: Tools;
   readonly kubectl: Kubectl;
-  readonly gpuPassthrough: boolean;
   readonly build: ImageBuild;
 }
 
@@ -124,7 +123,7 @@ function chartValues(installation: Installation, software: Software): object {
   return {
     image: software.svc3,
     runner: { image: software.runner },
-    gpuPassthrough: { enabled: installation.gpuPassthrough },
+    gpuPassthrough: { enabled: installation.settings.gpuPassthrough },
     store: { url: `http://${registryHost}` },
     remoteRegistries: [`http://${registryHost}`],
     insecureRegistries: { enabled: true, allowed: ['*'] },

@@ -42,7 +42,7 @@ export async function findRunning({
   if (report.nodes !== nodes) progress(`the cluster has ${report.nodes} nodes; that changes after a down`);
   const missing = missingAddons(addons, report.addons ?? noAddons);
   if (missing.length > 0) {
-    await ensureSettings(places, report.nodes, addons);
+    await ensureSettings(places, report.nodes, { addons });
     progress(`the cluster runs without ${missing.join(', ')}; that changes after a down`);
   }
   return report;

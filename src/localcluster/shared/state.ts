@@ -59,6 +59,8 @@ export const noAddons: Addons = { dns: false, metrics: false, networkPolicies: f
 export interface Settings {
   readonly nodes: number;
   readonly addons: Addons;
+  /** Whether VMs may have GPUs. */
+  readonly gpuPassthrough: boolean;
   readonly ports: HostPorts;
   readonly registryPassword: string;
 }
@@ -77,17 +79,24 @@ export async function readSettings(places: Places): Promise<Settings | undefined
   return readJson<Settings>(join(places.state, 'settings.json'));
 }
 
-/** The settings of the last time, or new ones; an add-on stays once it was asked for. */
+/** What a cluster may be asked to have, which then stays. */
+export interface Asked {
+  readonly addons?: Partial<Addons> | undefined;
+  readonly gpuPassthrough?: boolean;
+}
+
+/** The settings of the last time, or new ones, with what is asked for now. */
 export async function ensureSettings(
   places: Places,
   nodes: number,
-  asked: Partial<Addons> = {},
+  { addons, gpuPassthrough = false }: Asked = {},
 ): Promise<Settings> {
   const old = await readSettings(places);
   const [kubernetes = 0, registry = 0, api = 0] = old === undefined ? await freePorts(3) : [];
   const settings: Settings = {
     nodes,
-    addons: mergedAddons(old?.addons, asked),
+    addons: mergedAddons(old?.addons, addons),
+    gpuPassthrough: old?.gpuPassthrough === true || gpuPassthrough,
     ports: old?.ports ?? { kubernetes, registry, api },
     registryPassword: old?.registryPassword ?? randomBytes(18).toString('base64url'),
   };

@@ -7,7 +7,7 @@ import type { KubeObject } from '../../../src/api/object.ts';
 import { ensureTools } from '../../support/controlplane.ts';
 
 const run = promisify(execFile);
-const chart = join(import.meta.dirname, '../../../charts/svc3');
+export const chart = join(import.meta.dirname, '../../../charts/svc3');
 
 /** One object of the chart; which kind it is, the test knows. */
 export interface Rendered extends KubeObject {
@@ -20,11 +20,16 @@ export interface Rendered extends KubeObject {
 
 /** What `helm template` prints. Rejects with its message. */
 export async function helmTemplate(...args: string[]): Promise<string> {
+  return helmTemplateOf(chart, ...args);
+}
+
+/** The same of another folder than the chart's own. */
+export async function helmTemplateOf(folder: string, ...args: string[]): Promise<string> {
   const tools = await ensureTools('helm');
   try {
     const { stdout } = await run(
       tools.path('helm'),
-      ['template', 'svc3', chart, '-n', 'svc3-system', ...args],
+      ['template', 'svc3', folder, '-n', 'svc3-system', ...args],
       {
         maxBuffer: 16 * 1024 * 1024,
       },
@@ -37,7 +42,11 @@ export async function helmTemplate(...args: string[]): Promise<string> {
 
 /** The objects of the chart with these arguments. Rejects where what it renders is no YAML, as with a key that is there twice. */
 export async function rendered(...args: string[]): Promise<Rendered[]> {
-  const documents = parseAllDocuments(await helmTemplate(...args));
+  return objectsOf(await helmTemplate(...args));
+}
+
+export function objectsOf(manifests: string): Rendered[] {
+  const documents = parseAllDocuments(manifests);
   const wrong = documents.flatMap(({ errors }) => errors);
   if (wrong[0] !== undefined) throw wrong[0];
   return documents.map((document) => document.toJS() as Rendered | null).filter((object) => object !== null);

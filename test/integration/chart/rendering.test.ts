@@ -1,9 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { readFileSync } from 'node:fs';
+import { cp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { PodSpec, PolicyRule } from '../../../src/api/core.ts';
 import { namespaces, objectNames, productVersion } from '../../../src/api/meta.ts';
-import { type Rendered, allOn, helmTemplate, rendered } from './helm.ts';
+import { temporaryFolder } from '../../support/controlplane.ts';
+import { type Rendered, allOn, chart, helmTemplate, helmTemplateOf, objectsOf, rendered } from './helm.ts';
 
 const root = join(import.meta.dirname, '../../..');
 
@@ -31,6 +33,22 @@ test('chart, package and API have one version', async () => {
   expect(version).toBe(productVersion);
   expect(chart).toContain(`\nversion: ${productVersion}\n`);
   expect(chart).toContain(`\nappVersion: ${productVersion}\n`);
+});
+
+test('a version with the digest of its artifact, as Flux gives it, makes valid labels', async () => {
+  const folder = temporaryFolder();
+  await cp(chart, folder, { recursive: true });
+  const file = join(folder, 'Chart.yaml');
+  const suffix = '+4fda46fd8c4e';
+  const versions = (await readFile(file, 'utf8')).replaceAll(/^(version|appVersion): .*$/gm, `$&${suffix}`);
+  await writeFile(file, versions);
+  const objects = objectsOf(await helmTemplateOf(folder, ...allOn));
+  expect(named(objects, 'Deployment', 'svc3-api').metadata.labels).toMatchObject({
+    'helm.sh/chart': `svc3-${productVersion}_4fda46fd8c4e`,
+    'app.kubernetes.io/version': `${productVersion}_4fda46fd8c4e`,
+  });
+  // Neither in a label nor in the tag of an image.
+  expect(JSON.stringify(objects)).not.toContain(suffix);
 });
 
 test.each([
@@ -122,6 +140,15 @@ describe('namespaces', () => {
     };
     expect(enforced(await rendered())).toEqual(others);
     expect(enforced(await rendered('--namespace=other'))).toEqual({ ...others, 'svc3-system': 'restricted' });
+  });
+
+  // Helm's annotation keeps Argo CD from deleting with the Application, not from pruning: another defaultNamespace would take the VMs of the one before along.
+  test('what survives an uninstall is not pruned by Argo CD, and nothing else', async () => {
+    for (const { metadata } of await rendered(...allOn)) {
+      const { 'helm.sh/resource-policy': policy, 'argocd.argoproj.io/sync-options': options } =
+        metadata.annotations ?? {};
+      expect(options, metadata.name).toBe(policy === 'keep' ? 'Prune=false' : undefined);
+    }
   });
 
   test('what users own survives an uninstall, and what guards it: kinds, VM namespace, credentials, users, policies of pods', async () => {
@@ -246,6 +273,36 @@ describe('rights', () => {
     expect(unnamed).toEqual([
       ['svc3-credentials/svc3-operator', ['get', 'list', 'watch', 'delete']],
       ['svc3-credentials/svc3-credentials-admin', ['get', 'list', 'create', 'update', 'patch', 'delete']],
+    ]);
+  });
+
+  test('operator and api have no right that none of their code uses', async () => {
+    const rules = allRules(await rendered(...allOn));
+    const of = (name: string, resource: RegExp) =>
+      rules
+        .filter(({ role, rule }) => role.endsWith(`/${name}`) && resource.test(rule.resources?.join() ?? ''))
+        .map(({ role, rule }) => [role, rule.resourceNames ?? rule.resources, rule.verbs]);
+    // A status names the disk that VMs boot.
+    expect(of('svc3-api', /status/)).toEqual([]);
+    expect(of('svc3-api', /^events$/)).toEqual([['svc3-system/svc3-api', ['events'], ['create']]]);
+    // The key with which the api proves itself to people who send it their tokens.
+    expect(JSON.stringify(of('svc3-operator', /secrets/))).not.toContain('svc3-api-tls');
+    expect(of('svc3-operator', /^vmconfigs,/)).toEqual([
+      ['/svc3-operator', ['vmconfigs', 'vmpools'], ['get', 'list', 'watch']],
+    ]);
+  });
+
+  test('everybody may read what the installation allows, and its default namespace', async () => {
+    const objects = await rendered();
+    expect(named(objects, 'Role', 'svc3-settings').rules).toEqual([
+      { apiGroups: [''], resources: ['configmaps'], resourceNames: ['svc3-settings'], verbs: ['get'] },
+    ]);
+    const { metadata, subjects } = named(objects, 'RoleBinding', 'svc3-settings') as Rendered & {
+      subjects: unknown;
+    };
+    expect([metadata.namespace, subjects]).toEqual([
+      'svc3-system',
+      [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'Group', name: 'system:authenticated' }],
     ]);
   });
 

@@ -47,6 +47,14 @@ describe('what stays from one start to the next', () => {
     expect(await ensureSettings(places, 3)).toEqual({ ...first, nodes: 3 });
     expect((await stat(join(places.state, 'settings.json'))).mode & 0o777).toBe(0o600);
   });
+
+  test('what was asked for once stays: an upgrade of the chart would take it away from who uses it', async () => {
+    const places = placesOf('one', { XDG_STATE_HOME: folder }, folder);
+    expect(await ensureSettings(places, 1)).toMatchObject({ gpuPassthrough: false, addons: { dns: false } });
+    await ensureSettings(places, 1, { gpuPassthrough: true });
+    await ensureSettings(places, 1, { addons: { dns: true } });
+    expect(await ensureSettings(places, 1)).toMatchObject({ gpuPassthrough: true, addons: { dns: true } });
+  });
 });
 
 describe('the report of a supervisor', () => {
