@@ -141,9 +141,12 @@ function requestedOf({ metadata, spec }: WithConditions): string {
 /** Of a VM that is on the way to what it is to be. */
 const onTheWay: ReadonlySet<string> = new Set(['Starting', 'Stopping', 'Suspending']);
 
-/** While condition Prepared is False there is no guest: the VM waits for its pod, and Prepared knows for what, as for an image that the node pulls. */
+/** While condition Scheduled or Prepared is False there is no guest: the VM waits, and that condition knows for what, as for an image that the node pulls. */
 function causeOf({ type, reason = '' }: ConditionState, conditions: readonly ConditionState[]): string {
   if (type !== conditionTypes.ready || !onTheWay.has(reason)) return reason;
+  const scheduled = conditions.find((one) => one.type === conditionTypes.scheduled);
+  // Its pod may be there, and wait for a node (chart value placement.whenFull).
+  if (scheduled?.status === 'False') return scheduled.reason ?? reason;
   const prepared = conditions.find((one) => one.type === conditionTypes.prepared);
   return prepared?.status === 'False' ? (prepared.reason ?? reason) : reason;
 }
@@ -152,7 +155,7 @@ function causeOf({ type, reason = '' }: ConditionState, conditions: readonly Con
  * Since when, in Unix milliseconds. Where svc3 tries again and again the status may change with every try: a commit is Unknown while it works
  * and False between, a VM is False when its runner has died and Unknown until the next one answers. Reconciling is True all the while.
  */
-function sinceOf(one: ConditionState, conditions: readonly ConditionState[]): number | undefined {
+function triedSince(one: ConditionState, conditions: readonly ConditionState[]): number | undefined {
   const own = timeOf(one);
   const reconciling = conditions.find(({ type }) => type === conditionTypes.reconciling);
   if (one.status === 'True' || reconciling?.status !== 'True') return own;
@@ -161,6 +164,17 @@ function sinceOf(one: ConditionState, conditions: readonly ConditionState[]): nu
   // The commit before may have been refused; what is not Ready may have waited for somebody before.
   if (one.type === conditionTypes.committed) return begun;
   return one.type === conditionTypes.ready ? Math.min(own, begun) : own;
+}
+
+/**
+ * The same, of a VM that has a node not from before that: one that has waited for its node for an hour and boots is no hour old, and where VMs
+ * queue for a node each would be as old as its wait.
+ */
+function sinceOf(one: ConditionState, conditions: readonly ConditionState[]): number | undefined {
+  const tried = triedSince(one, conditions);
+  if (one.type !== conditionTypes.ready || one.status !== 'False' || tried === undefined) return tried;
+  const scheduled = conditions.find(({ type }) => type === conditionTypes.scheduled);
+  return scheduled?.status === 'True' ? Math.max(tried, timeOf(scheduled) ?? tried) : tried;
 }
 
 function timeOf({ lastTransitionTime }: ConditionState): number | undefined {

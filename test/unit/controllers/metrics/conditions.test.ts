@@ -152,6 +152,35 @@ test('the age of a VM that is on the way says what its pod waits for', async () 
   );
 });
 
+test('the age of a VM that has got its node counts from then, and that of one whose pod waits for a node says so', async () => {
+  const condition = (type: string, status: string, reason: string, lastTransitionTime: string) => ({
+    type,
+    status,
+    reason,
+    lastTransitionTime,
+  });
+  const vm = (...conditions: ReturnType<typeof condition>[]) => ({
+    metadata: { namespace: 'a' },
+    spec: { powerState: 'Running' },
+    status: {
+      conditions: [
+        condition('Ready', 'False', 'Starting', aDay),
+        condition('Reconciling', 'True', 'Progressing', aDay),
+        condition('Prepared', 'False', 'PullingImage', tenMinutes),
+        ...conditions,
+      ],
+    },
+  });
+  const labels = (reason: string, seconds: number) =>
+    `reason="${reason}",requested="Running",pool="" ${seconds}`;
+  expect(
+    await agesOf('VM', [
+      vm(condition('Scheduled', 'True', 'Scheduled', tenMinutes)),
+      vm(condition('Scheduled', 'False', 'Unschedulable', tenMinutes)),
+    ]),
+  ).toEqual([labels('PullingImage', 600), labels('Unschedulable', 86_400)]);
+});
+
 test('what is tried again and again is as old as what svc3 does about it', async () => {
   const registry = new Registry();
   const condition = (type: string, status: string, reason: string, lastTransitionTime: string) => ({
