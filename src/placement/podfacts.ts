@@ -69,14 +69,24 @@ function neighbourOf({ metadata, spec }: Pod): Neighbour {
   return { namespace, labels: own, repels: repels ?? repelsNobody };
 }
 
-/** As kube-scheduler counts: the containers together, or the largest moment of the start, plus the overhead. */
-function requestsOf(pod: Pod): ResourceVector {
+/**
+ * As kube-scheduler counts: the containers together, or the largest moment of the start; in their place what is asked for of the pod as a whole;
+ * plus the overhead.
+ */
+function requestsOf({ spec }: Pod): ResourceVector {
   const running = emptyVector();
-  for (const container of pod.spec.containers) addList(running, container.resources?.requests);
+  for (const container of spec.containers) addList(running, container.resources?.requests);
   running[PODS] = 1;
-  if (pod.spec.initContainers !== undefined) raiseToStart(running, pod.spec.initContainers);
-  addList(running, pod.spec.overhead);
+  if (spec.initContainers !== undefined) raiseToStart(running, spec.initContainers);
+  putPodLevel(running, spec.resources?.requests);
+  addList(running, spec.overhead);
   return running;
+}
+
+/** Of what placement counts a pod can ask for these as a whole (PodLevelResources). */
+function putPodLevel(into: ResourceVector, list: Readonly<Record<string, string>> | undefined): void {
+  if (list?.['cpu'] !== undefined) into[CPU] = milliAmount(list, 'cpu');
+  if (list?.['memory'] !== undefined) into[MEMORY] = wholeAmount(list, 'memory');
 }
 
 /** The largest moment of the start; sidecars run on. */

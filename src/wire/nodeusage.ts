@@ -57,8 +57,21 @@ export function keepRequests(pod: Pod): PodRequests {
   return kept;
 }
 
-/** As kube-scheduler counts: the containers together with the sidecars, or the largest moment of the start. */
-function mostAtOnce({ containers, initContainers = [] }: Pod['spec']): NodeUsage {
+/**
+ * As kube-scheduler counts: the containers together with the sidecars, or the largest moment of the start; in their place what is asked for of the pod
+ * as a whole.
+ */
+function mostAtOnce(spec: Pod['spec']): NodeUsage {
+  const { cpu, memory } = spec.resources?.requests ?? {};
+  const asked = requestOf(spec.resources?.requests);
+  return {
+    ...mostOfContainers(spec),
+    ...(cpu === undefined ? {} : { cpuMilli: asked.cpuMilli }),
+    ...(memory === undefined ? {} : { memoryBytes: asked.memoryBytes }),
+  };
+}
+
+function mostOfContainers({ containers, initContainers = [] }: Pod['spec']): NodeUsage {
   let sidecars = noUsage;
   let starting = noUsage;
   for (const container of initContainers) {

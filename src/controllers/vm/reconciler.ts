@@ -21,7 +21,7 @@ import { settingsInForce } from './resolve/adoption.ts';
 import { isAsleep, isSuspendedInMemory } from './facts/hibernation.ts';
 import { renewControlKeys } from './pod/controlkeys.ts';
 import { labelPatch } from './pod/podlabels.ts';
-import { type ClaimGrowth, isClaimTooSmall } from './pod/claimgrowth.ts';
+import { type ClaimGrowth, type ClaimRoom, isClaimTooSmall } from './pod/claimgrowth.ts';
 import { bootableSettings, type PodResize, roomPollMs } from './pod/podresize.ts';
 import { isPodReady } from './facts/podstate.ts';
 import type { PodCreation } from './podcreation.ts';
@@ -313,19 +313,21 @@ export class VmReconciler {
     const isRenewed =
       isPersistent(effective) && waiting.some((field) => needsAnotherPod(field, { isPersistent: true }));
     const room = await podResize.provide(vm, pod, settings);
+    const dataRoom = await this.#growData(vm, waiting);
+    const dataHold = holdFor(dataRoom);
     const isHeld = isRenewed || room.kind === 'underway';
     const runner = runners?.observe(pass.key, vm, pod, {
       isHeld,
-      isStoppedFirst: isRenewed && (await this.#isStoppedFirst(vm, effective)),
+      isStoppedFirst: isRenewed && dataHold === undefined && (await this.#isStoppedFirst(vm, effective)),
       isDiskHeld: isClaimTooSmall(vm, claim),
       settings: bootableSettings(settings, room),
     });
     pass.runner = runner;
     if (isAsleep(vm) && isOnDisk(runner) && !(await this.#isBeingSaved(vm))) return this.#release(pass, pod);
-    const isToMove =
-      isRenewed && isBootDue(vm, runner) && !(effective.onEviction === 'Suspend' && isRunning(runner));
+    const isDue = isRenewed && isBootDue(vm, runner);
+    const isToMove = isDue && !(effective.onEviction === 'Suspend' && isRunning(runner));
     const isKept = isToMove && (await this.#isBeingSaved(vm));
-    if (isToMove && !isKept) {
+    if (isToMove && !isKept && dataHold === undefined) {
       const message = `the guest is started in another pod, with another ${waiting.join(', ')}`;
       return this.#replace(pass, { kind: 'replace', pod, reason: 'Restarting', node: undefined, message });
     }
@@ -333,14 +335,18 @@ export class VmReconciler {
     const inForce =
       runner?.booted === undefined ? settings : settingsInForce(vm, pod, runner.booted, sources);
     const resizeRefusal = room.kind === 'refused' ? room.message : undefined;
-    const startsAfter = isKept
+    const imageHold = isKept
       ? 'an image is being made of its disk: the guest is started after that'
       : undefined;
-    const status = reportPod({ vm, pod, node, runner, ...inForce, resizeRefusal, startsAfter });
+    const startsAfter = imageHold ?? (isDue ? dataHold : undefined);
+    const status = withDataRefusal(
+      reportPod({ vm, pod, node, runner, ...inForce, resizeRefusal, startsAfter }),
+      dataRoom,
+    );
     pass.status = status;
     const growth = await claimGrowth.grow(vm, claim);
-    if (growth.refusal !== undefined)
-      pass.status = { ...status, fields: { ...status.fields, diskGrowth: growth.refusal } };
+    const diskGrowth = growth.refusal ?? growth.delay;
+    if (diskGrowth !== undefined) pass.status = { ...status, fields: { ...status.fields, diskGrowth } };
     // A VM that an earlier version deployed has no finalizer yet.
     await holdVm(this.#parts, pass);
     await renewControlKeys(this.#parts.client, pod, this.#parts.controlKeys());
@@ -349,7 +355,14 @@ export class VmReconciler {
     podCreation.seen(vm.metadata.uid, { isBound: pod.spec.nodeName !== undefined, isReady });
     const askMs = runner === undefined ? undefined : askAfterMs(runner, pod, status);
     // No event of a VM tells that the image is made.
-    return soonest(askMs, roomPollMs(room), growth.againMs, isKept ? pollMs : undefined);
+    return soonest(askMs, roomPollMs(room), growth.againMs, dataRoom.againMs, isKept ? pollMs : undefined);
+  }
+
+  /** Its pod goes for a larger data disk only where the next one can have it: a guest that runs would end for nothing. */
+  async #growData(vm: Vm, waiting: readonly string[]): Promise<ClaimRoom> {
+    const { claimGrowth, observer } = this.#parts;
+    if (!waiting.includes('disks')) return {};
+    return claimGrowth.growData(vm, (name) => observer.claims.get(name, vm.metadata.namespace));
   }
 
   /** Whether the guest is to be shut down before its pod ends, which would suspend it, for a restart in another one. */
@@ -408,6 +421,22 @@ function askAfterMs(
   const isToBeAsked = ready.status === 'True' ? !isPodAsGuest || isPending : reconciling;
   if (!isToBeAsked) return isSuspendedInMemory(fields) ? suspendedPollMs : undefined;
   return ready.reason === 'GuestNotReady' ? guestPollMs : pollMs;
+}
+
+/** Why no other pod is made yet. A volume that takes long is not waited for: some grow only while no pod has them. */
+function holdFor({ refusal, delay, againMs }: ClaimRoom): string | undefined {
+  if (refusal !== undefined) return refusal;
+  const isUnderway = againMs !== undefined && delay === undefined;
+  return isUnderway ? 'the volumes of its data disks grow: the guest is started after that' : undefined;
+}
+
+/** As of cpu and memory that the pod has no room for: the guest runs on with the disks that it has. */
+function withDataRefusal(status: StatusDraft, { refusal }: ClaimRoom): StatusDraft {
+  const { restartRequired } = status.conditions;
+  if (refusal === undefined || restartRequired === undefined) return status;
+  const message = `${restartRequired.message}; not before the claims of its data disks may grow: ${refusal}`;
+  const refused = condition('True', 'ResizeRefused', message);
+  return { ...status, conditions: { ...status.conditions, restartRequired: refused } };
 }
 
 function isOnDisk(runner: RunnerObservation | undefined): boolean {

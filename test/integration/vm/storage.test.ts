@@ -78,9 +78,12 @@ describe('a Persistent disk', () => {
     });
   });
 
-  test('waits for its volume with a reason, and grows once it has one', async () => {
+  test('waits for its volume with a reason, and grows once it has one, and that has grown', async () => {
     const space = await world.namespace('growing');
-    await withOperator({ storageClassName: 'manual' }, async () => {
+    const runner = new RunnerStandIn(() => world.kubelet);
+    runner.become({ powerState: 'Running', diskSize: 2 ** 30 });
+    const operator = await startVmOperator(world.client, { storageClassName: 'manual' }, runner.parts);
+    try {
       await space.deploy('vm', { disk: { storage: 'Persistent', size: '1Gi' } });
       await space.until('vm', 'Scheduled', {
         status: 'False',
@@ -97,8 +100,34 @@ describe('a Persistent disk', () => {
           return spec?.resources?.requests?.['storage'];
         }, slow)
         .toBe('2253Mi');
+      const key = { name: 'svc3-vm-vm', namespace: space.name };
+      const tell = (status: object) =>
+        world.client.patch(
+          persistentVolumeClaims,
+          key,
+          { type: 'merge', body: { status } },
+          { subresource: 'status' },
+        );
+      // What external-resizer and the kubelet say one after the other.
+      const message = 'the volume is in use';
+      await tell({ conditions: [{ type: 'ControllerResizeError', status: 'True', message }] });
+      await expect
+        .poll(async () => (await space.vm('vm')).status?.diskGrowth, slow)
+        .toBe(
+          'the volume of claim svc3-vm-vm has 1127Mi, of 2253Mi that are asked for: ControllerResizeError: the volume is in use',
+        );
+      expect(runner.verbs).toEqual([]);
+      await tell({ capacity: { storage: '2253Mi' }, conditions: null });
+      const touched = { metadata: { labels: { touched: 'true' } } };
+      await world.client.patch(vms, { name: 'vm', namespace: space.name }, { type: 'merge', body: touched });
+      await expect.poll(() => runner.verbs, slow).toEqual([`resize ${2 ** 31}`]);
+      await expect
+        .poll(async () => (await space.vm('vm')).status?.diskGrowth, slow)
+        .toBe('the disk has grown');
       await space.remove('vm');
-    });
+    } finally {
+      await operator.stop();
+    }
   });
 
   test('does not grow beyond a volume that cannot, and says why', async () => {
@@ -118,6 +147,44 @@ describe('a Persistent disk', () => {
       expect(code).not.toBe(0);
     }
     expect((await space.vm('vm')).status?.diskGrowth).toMatch(/is forbidden/);
+    expect(runner.verbs).toEqual([]);
+    await space.remove('vm');
+  });
+});
+
+describe('a data disk that is to be larger than its class lets claims grow', () => {
+  test('ends no guest, is told before the next start, and goes back', async () => {
+    const space = await world.namespace('fixed-data');
+    const runner = new RunnerStandIn(() => world.kubelet);
+    runner.become({ powerState: 'Running' });
+    const operator = await startVmOperator(world.client, { storageClassName: 'fixed' }, runner.parts);
+    onTestFinished(() => operator.stop());
+    const logs = { name: 'logs', size: '1Gi' };
+    const change = (spec: object) =>
+      world.client.patch(vms, { name: 'vm', namespace: space.name }, { type: 'merge', body: { spec } });
+    const restartRequired = () => space.condition('vm', 'RestartRequired');
+    await space.deploy('vm', { disk: { storage: 'Persistent', size: '1Gi' }, disks: [logs] });
+    await space.until('vm', 'Scheduled', { status: 'False' });
+    for (const name of ['svc3-vm-vm', 'svc3-vm-vm.logs']) await bindClaim(world.client, space.name, name);
+    await space.untilReady('vm');
+    const pod = await space.pod('vm');
+
+    const told = /disks.*is forbidden.*; for the size of before take disks\[logs\] out of spec.disks/s;
+    await change({ disks: [{ ...logs, size: '2Gi' }] });
+    await expect
+      .poll(restartRequired, slow)
+      .toMatchObject({ reason: 'ResizeRefused', message: expect.stringMatching(told) });
+    await space.untilReady('vm');
+    await change({ disks: [] });
+    await change({ disks: [logs] });
+    await expect.poll(restartRequired, slow).toEqual({});
+
+    await change({ disks: [{ ...logs, size: '3Gi' }], restartRequest: 'now' });
+    await space.until('vm', 'Ready', {
+      reason: 'Restarting',
+      message: expect.stringMatching(/is forbidden.*take disks\[logs\]/s),
+    });
+    expect((await space.pod('vm'))?.metadata.uid).toBe(pod?.metadata.uid);
     expect(runner.verbs).toEqual([]);
     await space.remove('vm');
   });

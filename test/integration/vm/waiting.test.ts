@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { configMaps, namespaces, nodes, vms } from '../../../src/api/resources.ts';
+import { configMaps, namespaces, nodes, pods, vms } from '../../../src/api/resources.ts';
 import { namespaces as ours, objectNames } from '../../../src/api/meta.ts';
 import { withFaults, type Write } from '../../support/faultclient.ts';
 import { type FaultProxy, isList, startFaultProxy } from '../../support/faultproxy.ts';
@@ -125,4 +125,27 @@ describe('the sentence of a VM that waits', { timeout: 180_000 }, () => {
     expect(code).not.toBe(0);
     expect(stderr).toContain(`VM asks did not run within its timeout and was removed: ${sentence}`);
   });
+});
+
+test('what is asked for of a pod as a whole is taken from its node', async () => {
+  await world.kubelet.addNode({ name: 'small', labels: { 'tag.svc3.dev/small': 'true' } });
+  const containers = [{ name: 'a', image: 'b', resources: { requests: { cpu: '10m' } } }];
+  const other = { name: 'whole', namespace: space.name };
+  await world.client.create(pods, {
+    metadata: other,
+    spec: {
+      containers,
+      nodeSelector: { 'tag.svc3.dev/small': 'true' },
+      resources: { requests: { cpu: '7500m' } },
+    },
+  });
+  await expect
+    .poll(async () => (await world.client.get(pods, 'whole', space.name)).spec.nodeName, slow)
+    .toBe('small');
+  await space.deploy('beside', { tag: 'small', tagRequired: true });
+  await says('beside', "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't have tag small.");
+  await world.client.delete(pods, other);
+  await space.untilReady('beside');
+  await space.remove('beside');
+  await world.kubelet.removeNode('small');
 });

@@ -309,6 +309,30 @@ describe('podFacts', () => {
       expect(counted.map((i) => of(spec)[i])).toEqual([1_000, Mi, 3_072, 1, 2]);
   });
 
+  // KEP-2837: what is asked for of the pod as a whole is what kube-scheduler counts, whatever its containers say.
+  test.each<[string, Record<string, string>, readonly number[]]>([
+    ['cpu and memory', { cpu: '3', memory: '2Mi' }, [3_100, 3 * Mi, 7]],
+    ['cpu alone', { cpu: '3' }, [3_100, 10 * Mi, 7]],
+    ['memory alone', { memory: '64Mi' }, [109, 65 * Mi, 7]],
+    ['huge pages alone', { 'hugepages-2Mi': '4Mi' }, [109, 10 * Mi, 7]],
+    [
+      'what no pod can ask for as a whole',
+      { 'ephemeral-storage': '9', 'svc3.dev/kvm': '1' },
+      [109, 10 * Mi, 7],
+    ],
+  ])('requests of the pod take the place of those of its containers: %s', (_sentence, requests, expected) => {
+    const spec = {
+      nodeName: 'n1',
+      initContainers: [takes(9)],
+      containers: [takes(4), { name: 'y', resources: { requests: { 'ephemeral-storage': '7' } } }],
+      resources: { requests },
+      overhead: { cpu: '100m', memory: '1Mi' },
+    };
+    const counted = podFacts({ ...pod, spec } as Pod)?.requests ?? [];
+    expect([CPU, MEMORY, EPHEMERAL_STORAGE].map((i) => counted[i])).toEqual(expected);
+    expect([counted[PODS], counted[KVM]]).toEqual([1, 0]);
+  });
+
   test('the overhead comes on top of the start too', () => {
     const spec = {
       nodeName: 'n1',

@@ -35,6 +35,12 @@ test.each<[string, Pod, object | undefined]>([
     aPod('n1', 'Running', { initContainers: [container('2', '1Mi'), container('1', '1Mi')] }),
     { cpuMilli: 2000, memoryBytes: gib, gpus: 0 },
   ],
+  // KEP-2837.
+  [
+    'what a pod asks for as a whole takes the place of what its containers do',
+    aPod('n1', 'Running', { resources: { requests: { memory: '8Gi' } }, overhead: { memory: '1Gi' } }),
+    { cpuMilli: 500, memoryBytes: 9 * gib, gpus: 0 },
+  ],
   // KEP-753: a sidecar runs on, so it counts beside the containers and beside every init container after it.
   [
     'a sidecar runs beside the containers',

@@ -90,6 +90,11 @@ export function claimsFor(vm: Vm, effective: EffectiveSettings): DiskClaim[] {
   return isPersistent(effective) ? [bootClaim(vm, effective), ...data] : data;
 }
 
+/** The claims of the data disks that the spec of a VM asks for. */
+export function dataClaims(vm: Vm): DiskClaim[] {
+  return (vm.spec.disks ?? []).map((disk) => dataClaim(vm, disk));
+}
+
 /** The claims that may be a VM's: those that its pod has, and those that its spec asks for. */
 export function claimsOf(vm: Vm): DiskClaim[] {
   return [bootClaim(vm, vm.status?.effective), ...dataDisksOf(vm).map((disk) => dataClaim(vm, disk))];
@@ -187,17 +192,45 @@ export function bootNeeds(vm: Vm): Pick<DiskClaim, 'size' | 'memory'> {
   return memory === undefined || isNamed ? { size: asked } : { size: asked ?? size, memory };
 }
 
-/** The storage to ask for where what a VM's claim is to hold no longer fits it; undefined where it does. */
+/** What a VM's claim is to hold and its volume has no room for. */
+export interface ClaimLack {
+  /** What it is to have. */
+  readonly storage: string;
+  /** That has been asked for of the claim already: its volume is to follow. */
+  readonly isAsked: boolean;
+}
+
+/**
+ * By what the volume has, which may be more than was asked for, as where it was restored; where that is not known yet, as before it is bound, by what
+ * was asked for. Undefined where there is room, and of a claim that is not the VM's.
+ */
+export function claimLack(
+  vm: Vm,
+  claim: PersistentVolumeClaim | undefined,
+  needs: Pick<DiskClaim, 'size' | 'memory'>,
+): ClaimLack | undefined {
+  if (claim === undefined || !isDiskOf(claim, vm)) return undefined;
+  const asked = claim.spec?.resources?.requests?.['storage'];
+  if (needs.size === undefined || asked === undefined) return undefined;
+  const wanted = claimBytes(needs);
+  const has = claim.status?.capacity?.['storage'] ?? asked;
+  if (wanted <= parseQuantity(has, 'storage')) return undefined;
+  return { storage: formatQuantity(wanted), isAsked: wanted <= parseQuantity(asked, 'storage') };
+}
+
+/** The storage to ask for where what a VM's claim is to hold no longer fits it; undefined where it does, or has been asked for. */
 export function grownStorage(
   vm: Vm,
   claim: PersistentVolumeClaim | undefined,
   needs: Pick<DiskClaim, 'size' | 'memory'>,
 ): string | undefined {
-  if (claim === undefined || !isDiskOf(claim, vm)) return undefined;
-  const has = claim.spec?.resources?.requests?.['storage'];
-  if (needs.size === undefined || has === undefined) return undefined;
-  const wanted = claimBytes(needs);
-  return wanted > parseQuantity(has, 'storage') ? formatQuantity(wanted) : undefined;
+  const lack = claimLack(vm, claim, needs);
+  return lack?.isAsked === false ? lack.storage : undefined;
+}
+
+/** Why the claim of a data disk is not let grow, with what can be done: its size cannot go back in place. */
+export function dataRefusal({ field }: Pick<DiskClaim, 'field'>, message: string): string {
+  return `${message}; for the size of before take ${field} out of spec.disks and add it with that size: its claim stays`;
 }
 
 /** What makes a claim the disk of a VM. */

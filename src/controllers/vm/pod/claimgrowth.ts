@@ -5,7 +5,7 @@ import { isSvc3Error, messageOf } from '../../../errors.ts';
 import type { EventRecorder, KubeClient } from '../../../kube/types.ts';
 import type { VmMemory } from '../vmmemory.ts';
 import { typed } from '../typed.ts';
-import { bootNeeds, grownStorage } from '../facts/claim.ts';
+import { bootNeeds, type ClaimLack, claimLack, dataClaims, dataRefusal } from '../facts/claim.ts';
 
 export interface ClaimGrowthParts {
   readonly client: Pick<KubeClient, 'patch'>;
@@ -14,20 +14,29 @@ export interface ClaimGrowthParts {
   readonly monotonic: () => number;
 }
 
-/** What was asked for of a claim, until the cache shows it; with why it was refused. */
+/** What was asked for of a claim, until its volume has it; with why it was refused. */
 interface Asked {
-  readonly claimUid: string;
   readonly storage: string;
-  readonly refusal?: { readonly message: string; readonly at: number };
+  /** Since when it is waited for, or when it was refused, in milliseconds. */
+  readonly at: number;
+  readonly refusal?: string;
 }
 
 /** A quota may be raised, and a StorageClass may learn to expand, of which nobody tells: so long until it is tried again, in milliseconds. */
 const askAgainMs = 60_000;
 
+/** A volume that is still too small after this time, in milliseconds, is told of. `svc3 vm resize` takes what is told for why it does not grow, and waits as long. */
+const slowMs = 120_000;
+
+/** The longest `status.diskGrowth`. */
+const mostCharacters = 1024;
+
 /** What becomes of the claim of a disk that is to be larger. */
 export interface ClaimRoom {
-  /** Why it does not grow. */
+  /** Why kube-apiserver does not let it grow. */
   readonly refusal?: string | undefined;
+  /** What keeps the volume of a claim that has been asked for more. */
+  readonly delay?: string;
   /** Milliseconds until it is looked at again. */
   readonly againMs?: number;
 }
@@ -37,61 +46,133 @@ const enough: ClaimRoom = {};
 /** The cache will show it, of which no event tells the VM. */
 const underway: ClaimRoom = { againMs: 2_000 };
 
-/** Whether the disk is to wait: on a claim that does not grow it would come to an end before its size. */
+/** Whether the disk is to wait: on a volume that does not grow it would come to an end before its size. */
 export function isClaimTooSmall(vm: Vm, claim: PersistentVolumeClaim | undefined): boolean {
-  return grownStorage(vm, claim, bootNeeds(vm)) !== undefined;
+  return claimLack(vm, claim, bootNeeds(vm)) !== undefined;
 }
 
-/** Grows the claims of Persistent disks: the volume first, then its runner grows the disk on it. */
+/** Grows the claims of disks: the volume first, then its runner grows the disk on it. */
 export class ClaimGrowth implements VmMemory {
   readonly #parts: ClaimGrowthParts;
-  readonly #asked = new Map<string, Asked>();
+  /** By the UIDs of VMs and of claims: one that was lost and made anew is another, as small as the VM's was at first. */
+  readonly #asked = new Map<string, Map<string, Asked>>();
 
   constructor(parts: ClaimGrowthParts) {
     this.#parts = parts;
   }
 
-  /** What refuses is told of in an event, once for each size and message. */
+  /** The claim of the disk that a VM boots from. What refuses is told of in an event, once for each size and message. */
   async grow(vm: Vm, claim: PersistentVolumeClaim | undefined): Promise<ClaimRoom> {
-    const vmUid = vm.metadata.uid;
-    const storage = grownStorage(vm, claim, bootNeeds(vm));
-    if (claim === undefined || storage === undefined) return enough;
-    const before = this.#of(vmUid, claim, storage);
-    if (before !== undefined && before.refusal === undefined) return underway;
-    const waitMs = this.#waitMs(before);
-    if (waitMs > 0) return { refusal: before?.refusal?.message, againMs: waitMs };
-    try {
-      await this.#ask(claim, storage);
-      this.#asked.set(vmUid, { claimUid: claim.metadata.uid, storage });
-      return underway;
-    } catch (error) {
-      if (!isSvc3Error(error, 'Forbidden', 'Invalid')) throw error;
-      const message = messageOf(error);
-      const refusal = { message, at: this.#parts.monotonic() };
-      this.#asked.set(vmUid, { claimUid: claim.metadata.uid, storage, refusal });
-      if (before?.refusal?.message !== message)
-        this.#parts.recorder.event(typed(vm), { type: 'Warning', reason: 'VolumeNotGrown', message });
-      return { refusal: message, againMs: askAgainMs };
+    return this.#grow(vm, claim, bootNeeds(vm));
+  }
+
+  /**
+   * The claims of the data disks as the spec has them, before the VM gets the pod that is to have them.
+   *
+   * @param claimOf - the claim of that name, as the cache has it
+   */
+  async growData(vm: Vm, claimOf: (name: string) => PersistentVolumeClaim | undefined): Promise<ClaimRoom> {
+    let room = enough;
+    for (const disk of dataClaims(vm)) {
+      const { refusal, ...own } = await this.#grow(vm, claimOf(disk.name), disk);
+      if (refusal !== undefined) return { ...own, refusal: dataRefusal(disk, refusal) };
+      if ((own.againMs ?? Infinity) < (room.againMs ?? Infinity)) room = own;
     }
+    return room;
   }
 
   forget(vmUid: string): void {
     this.#asked.delete(vmUid);
   }
 
-  /** A claim that was lost and made anew is another, as small as the VM's was at first. */
-  #of(vmUid: string, claim: PersistentVolumeClaim, storage: string): Asked | undefined {
-    const asked = this.#asked.get(vmUid);
-    return asked?.claimUid === claim.metadata.uid && asked.storage === storage ? asked : undefined;
+  async #grow(
+    vm: Vm,
+    claim: PersistentVolumeClaim | undefined,
+    needs: Parameters<typeof claimLack>[2],
+  ): Promise<ClaimRoom> {
+    const lack = claimLack(vm, claim, needs);
+    if (claim === undefined || lack === undefined) return enough;
+    const before = this.#of(vm, claim, lack);
+    if (lack.isAsked) return this.#wait(claim, before ?? this.#remember(vm, claim, lack));
+    if (before !== undefined && before.refusal === undefined) return underway;
+    const waitMs = before === undefined ? 0 : before.at + askAgainMs - this.#parts.monotonic();
+    if (waitMs > 0) return { refusal: before?.refusal, againMs: waitMs };
+    try {
+      await this.#ask(claim, lack.storage);
+      this.#remember(vm, claim, lack);
+      return underway;
+    } catch (error) {
+      if (!isSvc3Error(error, 'Forbidden', 'Invalid')) throw error;
+      const message = messageOf(error);
+      this.#remember(vm, claim, lack, message);
+      if (before?.refusal !== message)
+        this.#parts.recorder.event(typed(vm), { type: 'Warning', reason: 'VolumeNotGrown', message });
+      return { refusal: message, againMs: askAgainMs };
+    }
   }
 
-  #waitMs(asked: Asked | undefined): number {
-    if (asked?.refusal === undefined) return 0;
-    return Math.max(0, asked.refusal.at + askAgainMs - this.#parts.monotonic());
+  /** The kubelet ends a growth only while a pod has the volume, which a pod that runs does. */
+  #wait(claim: PersistentVolumeClaim, { storage, at }: Asked): ClaimRoom {
+    const fault = volumeFault(claim);
+    if (fault === undefined && this.#parts.monotonic() - at < slowMs) return underway;
+    const { name } = claim.metadata;
+    const has = claim.status?.capacity?.['storage'];
+    const why = fault ?? volumeProgress(claim) ?? 'nobody says why';
+    const delay = `the volume of claim ${name} has ${has}, of ${storage} that are asked for: ${why}`;
+    return { delay: delay.slice(0, mostCharacters), againMs: askAgainMs };
+  }
+
+  #of(vm: Vm, claim: PersistentVolumeClaim, { storage, isAsked }: ClaimLack): Asked | undefined {
+    const asked = this.#asked.get(vm.metadata.uid)?.get(claim.metadata.uid);
+    // Somebody else may have asked for it after it was refused.
+    const isStale = asked?.storage !== storage || (isAsked && asked.refusal !== undefined);
+    return isStale ? undefined : asked;
+  }
+
+  #remember(vm: Vm, claim: PersistentVolumeClaim, { storage }: ClaimLack, refusal?: string): Asked {
+    const at = this.#parts.monotonic();
+    const asked = { storage, at, ...(refusal === undefined ? {} : { refusal }) };
+    const { uid } = vm.metadata;
+    const ofVm = this.#asked.get(uid) ?? new Map<string, Asked>();
+    this.#asked.set(uid, ofVm.set(claim.metadata.uid, asked));
+    return asked;
   }
 
   async #ask({ metadata: { name, namespace, uid } }: PersistentVolumeClaim, storage: string): Promise<void> {
     const body = { metadata: { uid }, spec: { resources: { requests: { storage } } } };
     await this.#parts.client.patch(persistentVolumeClaims, { name, namespace }, { type: 'merge', body });
   }
+}
+
+/** Conditions and states of a claim whose volume has not grown when it was tried: it may need somebody to act. */
+const faults: ReadonlySet<string> = new Set([
+  'ControllerResizeError',
+  'NodeResizeError',
+  'ControllerResizeInfeasible',
+  'NodeResizeInfeasible',
+]);
+
+function volumeFault(claim: PersistentVolumeClaim): string | undefined {
+  const state = stateOf(claim);
+  const isFault = state !== undefined && faults.has(state);
+  return told(claim, ({ type }) => faults.has(type)) ?? (isFault ? state : undefined);
+}
+
+function volumeProgress(claim: PersistentVolumeClaim): string | undefined {
+  return (
+    told(claim, ({ type }) => type === 'FileSystemResizePending' || type === 'Resizing') ?? stateOf(claim)
+  );
+}
+
+function stateOf({ status }: PersistentVolumeClaim): string | undefined {
+  return status?.allocatedResourceStatuses?.['storage'];
+}
+
+function told(
+  { status }: PersistentVolumeClaim,
+  isMeant: (condition: { readonly type: string }) => boolean,
+): string | undefined {
+  const found = status?.conditions?.find((one) => one.status === 'True' && isMeant(one));
+  if (found === undefined) return undefined;
+  return found.message === undefined ? found.type : `${found.type}: ${found.message}`;
 }

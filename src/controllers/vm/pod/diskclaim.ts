@@ -4,7 +4,7 @@ import { persistentVolumeClaims, pods, vms } from '../../../api/resources.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import { bootField } from '../../../api/whendeleted.ts';
 import { ignoring } from '../../../controller/ignoring.ts';
-import { isSvc3Error, Svc3Error } from '../../../errors.ts';
+import { isSvc3Error, messageOf, Svc3Error } from '../../../errors.ts';
 import type { KubeClient } from '../../../kube/types.ts';
 import { podNameOf } from '../names.ts';
 import type { VmSettings } from '../settings.ts';
@@ -13,6 +13,7 @@ import {
   type ClaimHolder,
   claimsFor,
   claimsOf,
+  dataRefusal,
   type DiskClaim,
   grownStorage,
   holderOfNamed,
@@ -68,15 +69,28 @@ async function makeOwn(
   // The one that a VM boots from grows at once, when its size changes.
   const isToGrow = holder.kind === 'own' && disk.field !== bootField;
   const storage = isToGrow ? grownStorage(vm, there, disk) : undefined;
-  if (storage !== undefined) await grow(client, there, storage);
+  if (storage !== undefined) await grow(client, there, disk, storage);
   return holder;
 }
 
-/** A data disk grows when its VM gets another pod. A class that lets no claim grow says so, and the VM is not started with less. */
-async function grow(client: KubeClient, { metadata }: PersistentVolumeClaim, storage: string): Promise<void> {
+/**
+ * A data disk grows when its VM gets another pod. Of a VM that has one the claim has been asked for more before (`ClaimGrowth`). A class that lets no
+ * claim grow says so, and the VM is not started with less.
+ */
+async function grow(
+  client: KubeClient,
+  { metadata }: PersistentVolumeClaim,
+  disk: DiskClaim,
+  storage: string,
+): Promise<void> {
   const { name, namespace, uid, resourceVersion } = metadata;
   const body = { metadata: { uid, resourceVersion }, spec: { resources: { requests: { storage } } } };
-  await client.patch(persistentVolumeClaims, { name, namespace }, { type: 'merge', body });
+  try {
+    await client.patch(persistentVolumeClaims, { name, namespace }, { type: 'merge', body });
+  } catch (error) {
+    if (!isSvc3Error(error, 'Forbidden', 'Invalid')) throw error;
+    throw new Svc3Error(error.reason, dataRefusal(disk, messageOf(error)));
+  }
 }
 
 async function takeNamed(client: KubeClient, vm: Vm, disk: DiskClaim): Promise<ClaimHolder> {

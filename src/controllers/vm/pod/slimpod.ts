@@ -1,4 +1,4 @@
-import type { Container, Pod } from '../../../api/core.ts';
+import type { Container, Pod, ResourceRequirements } from '../../../api/core.ts';
 import { group } from '../../../api/meta.ts';
 import { slimWithLabels } from '../../../api/slim.ts';
 
@@ -18,7 +18,7 @@ export function slimPod(pod: Pod): Pod {
   if (isOfVm(metadata)) return { ...pod, metadata };
   const { name, namespace, uid, resourceVersion, ownerReferences, deletionTimestamp } = metadata;
   const { labels } = slimWithLabels(pod).metadata;
-  const { nodeName, overhead, hostNetwork, containers, initContainers } = pod.spec;
+  const { nodeName, overhead, resources, hostNetwork, containers, initContainers } = pod.spec;
   return defined({
     metadata: defined({
       name,
@@ -32,6 +32,7 @@ export function slimPod(pod: Pod): Pod {
     spec: defined({
       nodeName,
       overhead,
+      resources: slimResources(resources),
       hostNetwork,
       containers: containers.map(slimContainer),
       initContainers: initContainers?.map(slimContainer),
@@ -45,10 +46,14 @@ function slimContainer(container: Container): Container {
   const hostPorts = ports?.filter(({ hostPort }) => hostPort !== undefined);
   return defined({
     name,
-    resources: resources?.requests === undefined ? undefined : { requests: resources.requests },
+    resources: slimResources(resources),
     ports: hostPorts?.length === 0 ? undefined : hostPorts,
     restartPolicy,
   } as Container);
+}
+
+function slimResources(resources: ResourceRequirements | undefined): ResourceRequirements | undefined {
+  return resources?.requests === undefined ? undefined : { requests: resources.requests };
 }
 
 /** Without the members that are undefined. */

@@ -5,6 +5,7 @@ import {
   bootClaim,
   bootNeeds,
   buildClaim,
+  claimLack,
   claimsFor,
   claimsOf,
   grownStorage,
@@ -227,6 +228,29 @@ test('a claim is grown where it is the disk of the VM, and only there', () => {
   expect(grownStorage(vm, own, { size: '1Gi' })).toBeUndefined();
   expect(grownStorage(vm, own, { size: '1025Mi' })).toBe('1128Mi');
   expect(grownStorage(vm, { ...own, spec: {} }, needs)).toBeUndefined();
+});
+
+test.each([
+  ['a volume as large as was asked for', '1Gi', '1Gi', { storage: '11Gi', isAsked: false }],
+  ['a volume that is not there yet', '11Gi', undefined, undefined],
+  ['a volume that has not grown yet', '11Gi', '1Gi', { storage: '11Gi', isAsked: true }],
+  ['a volume that has grown', '11Gi', '11Gi', undefined],
+  ['a volume that had more from the start', '1Gi', '12Gi', undefined],
+  [
+    'a volume that had more from the start, and too little',
+    '1Gi',
+    '10Gi',
+    { storage: '11Gi', isAsked: false },
+  ],
+])('what a claim lacks goes by its volume: %s', (_sentence, storage, capacity, lack) => {
+  const claim: PersistentVolumeClaim = {
+    ...own,
+    spec: { ...own.spec, resources: { requests: { storage } } },
+    status:
+      capacity === undefined ? { phase: 'Pending' } : { phase: 'Bound', capacity: { storage: capacity } },
+  };
+  expect(claimLack(vm, claim, bootNeeds(vm))).toEqual(lack);
+  expect(grownStorage(vm, claim, bootNeeds(vm))).toBe(lack?.isAsked === false ? '11Gi' : undefined);
 });
 
 describe('the memory of a guest that may be written to its claim', () => {

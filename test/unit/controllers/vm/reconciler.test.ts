@@ -32,6 +32,8 @@ const isShutDown = vi.fn(() => true);
 const observed = vi.fn();
 let claim: PersistentVolumeClaim | undefined;
 let growth: ClaimRoom;
+let dataGrowth: ClaimRoom;
+const growData = vi.fn(async () => dataGrowth);
 
 /** What kube-apiserver has of the VM. */
 let live: Vm | undefined;
@@ -78,7 +80,7 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
       isChosenHere: () => isChosenHere,
       gaveUp,
     },
-    claimGrowth: { ...memory, grow: async () => growth },
+    claimGrowth: { ...memory, grow: async () => growth, growData },
     podResize: { ...memory, hasNothingAsked: () => undefined, provide: async () => ({ kind: 'enough' }) },
     runners:
       runner === undefined
@@ -105,6 +107,7 @@ beforeEach(() => {
   liveImages = [];
   claim = undefined;
   growth = {};
+  dataGrowth = {};
   saveWaitMs = 0;
   live = undefined;
   triedInVainMs = undefined;
@@ -365,6 +368,25 @@ describe('a pass', () => {
       expect(observed.mock.lastCall?.[3]).toMatchObject({ isDiskHeld: false });
     });
 
+    test('has the volume grow before the disk, not only what is asked for of it', async () => {
+      const ofVolume = (storage: string) => ({
+        ...ofSize('44Gi'),
+        status: { phase: 'Bound', capacity: { storage } },
+      });
+      claim = ofVolume('22Gi');
+      await aReconciler({}).reconcile('team/web');
+      expect(observed.mock.lastCall?.[3]).toMatchObject({ isDiskHeld: true });
+      claim = ofVolume('44Gi');
+      await aReconciler({}).reconcile('team/web');
+      expect(observed.mock.lastCall?.[3]).toMatchObject({ isDiskHeld: false });
+    });
+
+    test('says what keeps the volume, and looks again', async () => {
+      growth = { delay: 'the volume has 22Gi', againMs: 60_000 };
+      expect(await aReconciler().reconcile('team/web')).toEqual({ requeueAfterMs: 60_000 });
+      expect(apply.mock.calls[0]?.[1].status).toMatchObject({ diskGrowth: 'the volume has 22Gi' });
+    });
+
     test('says why it does not, and asks again', async () => {
       claim = ofSize('22Gi');
       growth = { refusal: 'exceeded quota', againMs: 60_000 };
@@ -406,6 +428,82 @@ describe('a pass', () => {
       expect(apply.mock.calls[0]?.[1].status?.conditions).not.toContainEqual(
         expect.objectContaining({ type: 'Stalled', status: 'True' }),
       );
+    });
+  });
+
+  describe('over a VM whose data disk is to be larger', () => {
+    const disk = { storage: 'Persistent' as const };
+    const disks = (size: string) => [{ name: 'logs', size }];
+    const asked = (settings: Partial<EffectiveSettings> = {}) =>
+      aVm({
+        metadata: { ...aVm().metadata, ...held, generation: 2 },
+        spec: { disks: disks('2Gi'), restartRequest: 'a' },
+        status: {
+          effective: { ...effective, disk, disks: disks('1Gi'), ...settings },
+          powerState: 'Running',
+        },
+      });
+    const running = { state: runnerState() };
+    const conditionOf = (type: string) =>
+      apply.mock.calls.at(-1)?.[1].status?.conditions?.find((one) => one.type === type);
+    const refusal = 'exceeded quota; the way back';
+
+    test('starts it in another pod once the claim has grown', async () => {
+      vm = asked();
+      await aReconciler(running).reconcile('team/web');
+      expect(growData.mock.calls[0]?.slice(0, 1)).toEqual([vm]);
+      expect(remove).toHaveBeenCalledOnce();
+    });
+
+    test('lets the guest run on where the claim must not grow, and says so', async () => {
+      vm = asked();
+      dataGrowth = { refusal, againMs: 60_000 };
+      await aReconciler(running).reconcile('team/web');
+      expect(remove).not.toHaveBeenCalled();
+      expect(readyOf()).toMatchObject({ reason: 'Restarting', message: refusal });
+      expect(conditionOf('RestartRequired')).toMatchObject({
+        status: 'True',
+        reason: 'ResizeRefused',
+        message: `spec.disks apply when the guest is started next; not before the claims of its data disks may grow: ${refusal}`,
+      });
+    });
+
+    test('says so before anybody restarts it', async () => {
+      vm = asked();
+      vm = { ...vm, spec: { ...vm.spec, restartRequest: undefined } };
+      dataGrowth = { refusal, againMs: 60_000 };
+      expect(await aReconciler(running).reconcile('team/web')).toEqual({ requeueAfterMs: 60_000 });
+      expect(readyOf()).toMatchObject({ status: 'True' });
+      expect(conditionOf('RestartRequired')).toMatchObject({ reason: 'ResizeRefused' });
+    });
+
+    test('does not shut a guest down for it that the end of its pod would suspend', async () => {
+      vm = asked({ onEviction: 'Suspend' });
+      dataGrowth = { refusal, againMs: 60_000 };
+      await aReconciler(running).reconcile('team/web');
+      expect(observed.mock.lastCall?.[3]).toMatchObject({ isHeld: true, isStoppedFirst: false });
+      expect(readyOf()).toMatchObject({ reason: 'Restarting', message: refusal });
+    });
+
+    test('waits for its volume, but no longer than volumes mostly take', async () => {
+      vm = asked();
+      dataGrowth = { againMs: 2_000 };
+      expect(await aReconciler(running).reconcile('team/web')).toEqual({ requeueAfterMs: 2_000 });
+      expect(remove).not.toHaveBeenCalled();
+      expect(readyOf()).toMatchObject({
+        message: 'the volumes of its data disks grow: the guest is started after that',
+      });
+      expect(conditionOf('RestartRequired')).toMatchObject({ reason: 'SpecChanged' });
+      // One that grows only while no pod has it would be waited for in vain.
+      dataGrowth = { delay: 'the volume has 1Gi', againMs: 60_000 };
+      await aReconciler(running).reconcile('team/web');
+      expect(remove).toHaveBeenCalledOnce();
+    });
+
+    test('asks for nothing where the disks are as they were', async () => {
+      vm = aVm({ ...asked(), spec: { cpu: 2 } });
+      await aReconciler(running).reconcile('team/web');
+      expect(growData).not.toHaveBeenCalled();
     });
   });
 

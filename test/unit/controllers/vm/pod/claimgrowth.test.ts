@@ -1,11 +1,12 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { PersistentVolumeClaim } from '../../../../../src/api/core.ts';
+import type { VmSpec } from '../../../../../src/api/vm.ts';
 import { ClaimGrowth } from '../../../../../src/controllers/vm/pod/claimgrowth.ts';
 import { Svc3Error } from '../../../../../src/errors.ts';
 import { storedMeta } from '../../../../support/storedmeta.ts';
 import { aVm, effective } from '../builders.ts';
 
-const patch = vi.fn(async () => undefined);
+const patch = vi.fn();
 const event = vi.fn();
 let now: number;
 let growth: ClaimGrowth;
@@ -88,5 +89,130 @@ describe('a claim', () => {
     expect(await growth.grow(aGrown('20Gi'), aClaim())).toEqual({});
     expect(await growth.grow(aGrown(), undefined)).toEqual({});
     expect(patch).not.toHaveBeenCalled();
+  });
+});
+
+describe('the volume of a claim that was grown', () => {
+  const volume = (status: PersistentVolumeClaim['status'], storage = '44Gi'): PersistentVolumeClaim => ({
+    ...aClaim(),
+    spec: { resources: { requests: { storage } } },
+    status: { phase: 'Bound', capacity: { storage: '22Gi' }, ...status },
+  });
+  const keeps = 'the volume of claim svc3-vm-web has 22Gi, of 44Gi that are asked for';
+  const conditionOf = (type: string, message?: string) => ({
+    type,
+    status: 'True',
+    ...(message === undefined ? {} : { message }),
+  });
+  const look = (claim: PersistentVolumeClaim) => growth.grow(aGrown(), claim);
+
+  test('is waited for, and told of only where it takes longer than it mostly does', async () => {
+    const conditions = [conditionOf('FileSystemResizePending', 'waiting for a pod')];
+    expect(await look(volume({}))).toEqual({ againMs: 2_000 });
+    now += 119_999;
+    expect(await look(volume({ conditions }))).toEqual({ againMs: 2_000 });
+    now += 1;
+    expect(await look(volume({ conditions }))).toEqual({
+      delay: `${keeps}: FileSystemResizePending: waiting for a pod`,
+      againMs: 60_000,
+    });
+    expect(await look(volume({}))).toEqual({ delay: `${keeps}: nobody says why`, againMs: 60_000 });
+    // Another size is another wait.
+    expect(await growth.grow(aGrown('80Gi'), volume({}, '88Gi'))).toEqual({ againMs: 2_000 });
+    expect(patch).not.toHaveBeenCalled();
+  });
+
+  test('is waited for from when the claim was asked for more', async () => {
+    await growth.grow(aGrown(), aClaim());
+    now += 120_000;
+    expect(await look(volume({}))).toMatchObject({ delay: expect.stringContaining(keeps) });
+    expect(patch).toHaveBeenCalledOnce();
+  });
+
+  test.each([
+    [
+      [conditionOf('Resizing'), conditionOf('ControllerResizeError', 'the volume is in use')],
+      'the volume is in use',
+    ],
+    [[conditionOf('NodeResizeError', 'no such device')], 'no such device'],
+  ])('that cannot grow is told of at once: %j', async (conditions, why) => {
+    const type = conditions.at(-1)?.type;
+    expect(await look(volume({ conditions }))).toEqual({
+      delay: `${keeps}: ${type}: ${why}`,
+      againMs: 60_000,
+    });
+  });
+
+  test.each(['ControllerResizeInfeasible', 'NodeResizeInfeasible'])('%s is told of at once', async (word) => {
+    const allocatedResourceStatuses = { storage: word };
+    expect(await look(volume({ allocatedResourceStatuses }))).toMatchObject({ delay: `${keeps}: ${word}` });
+  });
+
+  test('where nothing but its state is said, that is told', async () => {
+    const status = { allocatedResourceStatuses: { storage: 'NodeResizePending' } };
+    await look(volume(status));
+    now += 120_000;
+    expect(await look(volume(status))).toMatchObject({ delay: `${keeps}: NodeResizePending` });
+    const ended = { conditions: [{ type: 'NodeResizeError', status: 'False', message: 'over' }] };
+    expect(await look(volume(ended))).toMatchObject({ delay: `${keeps}: nobody says why` });
+  });
+
+  test('is told of in as many characters as a status takes', async () => {
+    const conditions = [conditionOf('ControllerResizeError', 'x'.repeat(2_000))];
+    expect((await look(volume({ conditions }))).delay).toHaveLength(1_024);
+  });
+
+  test('is not waited for where it is large enough, or where nobody has said yet what it has', async () => {
+    expect(await look(volume({ capacity: { storage: '44Gi' } }))).toEqual({});
+    expect(await look({ ...volume({}), status: { phase: 'Pending' } })).toEqual({});
+    // Restored, or made by somebody: larger than was asked for.
+    expect(await look(volume({ capacity: { storage: '50Gi' } }, '22Gi'))).toEqual({});
+    expect(patch).not.toHaveBeenCalled();
+  });
+});
+
+describe('the claims of data disks', () => {
+  const logs = { name: 'logs', size: '40Gi' };
+  const claims = new Map<string, PersistentVolumeClaim>();
+  const withDisks = (...disks: NonNullable<VmSpec['disks']>) =>
+    growth.growData(aVm({ spec: { disks } }), (name) => claims.get(name));
+
+  beforeEach(() => {
+    claims.clear();
+    for (const name of ['svc3-vm-web.logs', 'svc3-vm-web.more'])
+      claims.set(name, { ...aClaim(`${name}-uid`), metadata: { ...aClaim(`${name}-uid`).metadata, name } });
+  });
+
+  test('are asked for what the spec says, each once', async () => {
+    expect(await withDisks(logs, { name: 'more', size: '80Gi' })).toEqual({ againMs: 2_000 });
+    await withDisks(logs, { name: 'more', size: '80Gi' });
+    expect(patch.mock.calls.map(([, { name }, { body }]) => [name, body.spec])).toEqual([
+      ['svc3-vm-web.logs', { resources: { requests: { storage: '44Gi' } } }],
+      ['svc3-vm-web.more', { resources: { requests: { storage: '88Gi' } } }],
+    ]);
+  });
+
+  test('that must not grow are told with the way back', async () => {
+    refuse('exceeded quota');
+    expect(await withDisks(logs)).toEqual({
+      refusal:
+        'exceeded quota; for the size of before take disks[logs] out of spec.disks and add it with that size: its claim stays',
+      againMs: 60_000,
+    });
+    claims.clear();
+    expect(await withDisks(logs)).toEqual({});
+  });
+
+  test('are let be where there is no size, or room', async () => {
+    expect(await withDisks({ name: 'old', claimName: 'svc3-vm-web.logs' })).toEqual({});
+    expect(await withDisks({ name: 'logs', size: '20Gi' })).toEqual({});
+    expect(patch).not.toHaveBeenCalled();
+  });
+
+  test('are forgotten with their VM', async () => {
+    await withDisks(logs);
+    growth.forget('vm-uid');
+    await withDisks(logs);
+    expect(patch).toHaveBeenCalledTimes(2);
   });
 });

@@ -212,6 +212,19 @@ describe('the claims of data disks', () => {
     expect(patch).not.toHaveBeenCalled();
   });
 
+  test('that must not grow are told with the way back', async () => {
+    const name = 'svc3-vm-web.logs';
+    claims.set(name, claimOf('web', 'vm-uid', { name }));
+    patch.mockRejectedValueOnce(new Svc3Error('Forbidden', 'exceeded quota'));
+    await expect(withDisks(logs)).rejects.toMatchObject({
+      reason: 'Forbidden',
+      message:
+        'exceeded quota; for the size of before take disks[logs] out of spec.disks and add it with that size: its claim stays',
+    });
+    patch.mockRejectedValueOnce(new Svc3Error('Conflict', 'it has changed'));
+    await expect(withDisks(logs)).rejects.toMatchObject({ reason: 'Conflict', message: 'it has changed' });
+  });
+
   test('stay or go with the VM, each as it says', async () => {
     const disks = [{ ...logs, whenDeleted: 'Delete' as const }, kept];
     claims.set('svc3-vm-web.logs', claimOf('web', 'vm-uid', { name: 'svc3-vm-web.logs' }));

@@ -22,6 +22,7 @@ function podOf(ownerReferences: object[] | undefined): Pod {
       nodeName: 'n1',
       hostNetwork: true,
       overhead: { cpu: '1m' },
+      resources: { requests: { memory: '3Gi' }, limits: { cpu: '4' } },
       serviceAccountName: 'x',
       containers: [
         {
@@ -67,6 +68,7 @@ describe('what is kept of a pod', () => {
         nodeName: 'n1',
         hostNetwork: true,
         overhead: { cpu: '1m' },
+        resources: { requests: { memory: '3Gi' } },
         containers: [
           {
             name: 'a',
@@ -85,6 +87,8 @@ describe('what is kept of a pod', () => {
     const { ownerReferences: _, ...metadata } = aPod({ nodeName: 'n1' }).metadata;
     const pod = { ...aPod({ nodeName: 'n1' }), metadata };
     expect(podFacts(slimPod(pod))).toEqual(podFacts(pod));
+    const asWhole = podOf(undefined);
+    expect(podFacts(slimPod(asWhole))?.requests).toEqual(podFacts(asWhole)?.requests);
   });
 
   test('of one that has no status yet is as little', () => {
