@@ -69,6 +69,7 @@ export const reasonTable: readonly ReasonRow[] = [
       'Start it (`svc3 vm start`, or a new spec.startRequest), or leave it off (`svc3 vm stop`, or spec.powerState Stopped).',
     ],
     UserDataMissing: ['As with Booted.', 'As with Booted.'],
+    DiskFull: ['As with Booted.', 'As with Booted.'],
     Crashed: [
       'QEMU died or the guest panicked; the message holds its last words. It is started again after 1, 2, 4 … 60 s, five times; ten minutes without a crash, and the count begins anew.',
       'Nothing, until Stalled is True; `kubectl logs` of the pod tells more.',
@@ -176,6 +177,10 @@ export const reasonTable: readonly ReasonRow[] = [
       'The Secret of spec.userData does not exist in the namespace of the VM, or has no key userData.',
       'Create it; the VM is started by itself when the kubelet has seen it, in about a minute.',
     ],
+    DiskFull: [
+      "The VM's storage is full: its claim, or the ephemeral storage of its node. QEMU has paused the guest.",
+      'Make room on the node, or on what the claim lies on. The guest goes on by itself.',
+    ],
     QEMUFailed: ['QEMU ended; the message holds its last words.', 'Read `kubectl logs` of the pod.'],
   }),
   ...rows('VM', 'WarmStart', 'True', {
@@ -233,8 +238,8 @@ export const reasonTable: readonly ReasonRow[] = [
       'Restart it when it suits (`svc3 vm restart`, or a new spec.restartRequest).',
     ],
     ResizeRefused: [
-      'As SpecChanged; cpu or memory of a VM with an Ephemeral disk has changed, and its pod cannot be resized on its node for the reason that the message gives.',
-      'Free room on the node, or ask for less; it is tried again by itself.',
+      'As SpecChanged; cpu or memory of a VM with an Ephemeral disk has changed, and its pod cannot be resized on its node, or a data disk is to be larger, and its claim must not grow. The message gives the reason; a restart waits for the claim.',
+      'Free room on the node, or let the claim grow (quota, StorageClass), or ask for less, of a data disk as the message says; it is tried again by itself.',
     ],
     DeployAgain: [
       'Fields of spec changed while the VM was being placed, and its Ephemeral disk is in its pod; the message names them.',
@@ -423,7 +428,7 @@ export const reasonTable: readonly ReasonRow[] = [
       'Upload it again: `svc3 image upload`, an ISO `svc3 iso upload`.',
     ],
     SourceNotFound: [
-      'The source does not exist, or was being deleted when the copy was made; another one of its name is taken when it is there.',
+      'The source does not exist, is a reference that is none (the message says why), or was being deleted when the copy was made; another one of its name is taken when it is there.',
       'Correct or create the source.',
     ],
     SourceDeleted: [

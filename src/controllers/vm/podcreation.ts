@@ -2,6 +2,7 @@ import { configKeyOf } from '../../api/configkey.ts';
 import type { Node, Pod } from '../../api/core.ts';
 import { pods } from '../../api/resources.ts';
 import type { EffectiveSettings, Vm } from '../../api/vm.ts';
+import { isRefusal } from '../../controller/refusal.ts';
 import { isSvc3Error, messageOf } from '../../errors.ts';
 import type { Informer, KubeClient, ReconcileResult } from '../../kube/types.ts';
 import type { PodPlan } from './decide.ts';
@@ -37,7 +38,7 @@ import {
   type Unresolved,
 } from './resolve/resolve.ts';
 import { condition, type ConditionDrafts, type StatusDraft } from './status/statusdraft.ts';
-import { pendingDraft } from './status/pending.ts';
+import { pendingDraft, waitingDraft } from './status/pending.ts';
 
 /** A VM that nobody takes is looked at again, should an event have been missed. */
 const waitingMs = 60_000;
@@ -246,8 +247,10 @@ export class PodCreation implements VmMemory {
   }
 
   #pending(vm: Vm, conditions: Partial<ConditionDrafts>): StatusDraft {
-    if (vm.status?.effective !== undefined) return pendingDraft(vm, conditions);
-    return pendingDraft(vm, conditions, plannedSettings(vm, this.#parts.sources));
+    const { sources, settings } = this.#parts;
+    const frozen = vm.status?.effective;
+    if (frozen === undefined) return pendingDraft(vm, conditions, plannedSettings(vm, sources));
+    return waitingDraft(pendingDraft(vm, conditions), nextSettings(vm, frozen, settings));
   }
 
   /** The answer wakes the VM. It is told only where it takes long, and what was said before stays. */
@@ -361,21 +364,4 @@ const unpinned: Omit<PodPlacement, 'accelerator'> = {
 function pinned(placed: Placed, leftOut: readonly HostPort[]): PodPlacement {
   const { node, accelerator, ports, requestsEphemeralStorage } = placed;
   return { node, accelerator, ports, leftOut, requestsEphemeralStorage };
-}
-
-/** What somebody decided, in contrast to what failed: Pod Security, quota, LimitRange, webhooks, validation. */
-export function isRefusal(error: unknown): boolean {
-  return (
-    isSvc3Error(
-      error,
-      'Forbidden',
-      'Invalid',
-      'BadRequest',
-      'NotFound',
-      'NotAcceptable',
-      'MethodNotAllowed',
-      'Gone',
-    ) ||
-    (isSvc3Error(error, 'InternalError') && /webhook/.test(messageOf(error)))
-  );
 }

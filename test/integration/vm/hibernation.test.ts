@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { storageClasses, vms } from '../../../src/api/resources.ts';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { nodes, pods, storageClasses, vms } from '../../../src/api/resources.ts';
 import type { PowerRequest, RunnerState } from '../../../src/api/runner.ts';
 import { bindClaim } from '../../support/claims.ts';
 import { startVmOperator, type TestOperator } from '../../support/operator.ts';
@@ -161,4 +161,65 @@ test('a guest whose memory is on its claim goes on where the VM is sent to, as w
     status: 'True',
     message: 'spec.cpu apply when the guest is started next',
   });
+});
+
+describe('a guest that was up when its pod was ended by others', () => {
+  const key = () => ({ name: 'evicted', namespace: space.name });
+  const status = async () => (await space.vm('evicted')).status;
+  const change = (spec: object) => world.client.patch(vms, key(), { type: 'merge', body: { spec } });
+  const cordon = async (unschedulable: boolean) => {
+    for (const name of ['larger', 'alike'])
+      await world.client.patch(nodes, { name }, { type: 'merge', body: { spec: { unschedulable } } });
+  };
+  /** There is no room for it. */
+  const evict = async () => {
+    await cordon(true);
+    await world.client.delete(pods, { name: 'svc3-vm-evicted', namespace: space.name });
+    await expect.poll(() => space.pod('evicted'), slow).toBeUndefined();
+    await space.until('evicted', 'Scheduled', { status: 'False', reason: 'Unschedulable' });
+  };
+  const waits = 'spec.cpu apply when the guest is started next';
+
+  test('goes on as what it was, though it was changed meanwhile', async () => {
+    await space.remove('sleeper');
+    become({ powerState: 'Running' });
+    await space.deploy('evicted', { disk: { storage: 'Persistent', size: '1Gi' }, onEviction: 'Suspend' });
+    await space.until('evicted', 'Scheduled', { status: 'False' });
+    await bindClaim(world.client, space.name, 'svc3-vm-evicted');
+    await space.untilReady('evicted');
+    await evict();
+    expect(await space.condition('evicted', 'RestartRequired')).toEqual({});
+    await change({ cpu: 2 });
+    await space.until('evicted', 'RestartRequired', { status: 'True', message: waits });
+    await cordon(false);
+    await space.untilReady('evicted');
+    expect(await status()).toMatchObject({ powerState: 'Running', effective: { cpu: 1 } });
+    await space.until('evicted', 'RestartRequired', { status: 'True', message: waits });
+  });
+
+  test('boots with its changes where it finds no place and a restart is asked for', async () => {
+    await evict();
+    await space.until('evicted', 'RestartRequired', { status: 'True', message: waits });
+    await change({ restartRequest: 'boot' });
+    await expect.poll(() => space.condition('evicted', 'RestartRequired'), slow).toEqual({});
+    await cordon(false);
+    await space.untilReady('evicted');
+    await expect
+      .poll(status, slow)
+      .toMatchObject({ powerState: 'Running', effective: { cpu: 2 }, restartRequest: 'boot' });
+  });
+});
+
+test('a VM that finds no room to go on can be suspended again', async () => {
+  const status = async () => (await space.vm('evicted')).status;
+  const change = (spec: object) =>
+    world.client.patch(vms, { name: 'evicted', namespace: space.name }, { type: 'merge', body: { spec } });
+  await change({ powerState: 'Suspended', suspendTo: 'Disk' });
+  await expect.poll(() => space.pod('evicted'), slow).toBeUndefined();
+  await expect.poll(status, slow).not.toHaveProperty('podName');
+  await change({ nodeName: 'gone', powerState: 'Running' });
+  await space.until('evicted', 'Scheduled', { status: 'False', reason: 'Unschedulable' });
+  await change({ powerState: 'Suspended' });
+  await space.until('evicted', 'Ready', { status: 'True', reason: 'Suspended' });
+  expect(await status()).toMatchObject({ powerState: 'Suspended', suspendedTo: 'Disk' });
 });

@@ -4,7 +4,7 @@ import { maxFlagsLength } from '../../../api/hostcpu.ts';
 import { annotations } from '../../../api/meta.ts';
 import { conditionTypes } from '../../../api/reasons.ts';
 import type { EffectiveSettings, MemoryHost, Vm, VmStatus } from '../../../api/vm.ts';
-import { isTrue } from '../../../controller/conditions.ts';
+import { findCondition, isTrue } from '../../../controller/conditions.ts';
 import { memoryOnDiskRefusal } from './claim.ts';
 
 /** A claim takes at least so much of a guest's memory in a second. */
@@ -60,10 +60,15 @@ export function isSuspendedInMemory(status: VmStatus | undefined): boolean {
 }
 
 /** The guest's memory is on its claim and is to stay there: the VM needs no pod. What a revert asks for takes one. */
-export function isAsleep({ spec, status }: Vm): boolean {
+export function isAsleep(vm: Vm): boolean {
+  const { spec, status } = vm;
   if (spec.powerState !== 'Suspended' || status?.powerState !== 'Suspended') return false;
-  const isReverted = spec.revertRequest === undefined || spec.revertRequest === status.revertRequest;
-  return status.suspendedTo === 'Disk' && isReverted;
+  return status.suspendedTo === 'Disk' && !isDue(vm, 'revertRequest');
+}
+
+/** Whether it is asked for and has not been reported as answered. */
+function isDue({ spec, status }: Vm, member: 'revertRequest' | 'restartRequest'): boolean {
+  return spec[member] !== undefined && spec[member] !== status?.[member];
 }
 
 /** Whether a pod that is made for the VM may find a memory of its guest on the claim. */
@@ -73,14 +78,34 @@ export function mayGoOn({ status }: Vm, effective: EffectiveSettings): boolean {
 
 /**
  * Whether the guest may go on from a memory that lies on its claim: its hardware has to be what it was then, so the next pod has the settings
- * that were in force but for where it may be, and changes go on waiting for the guest's next start. A pod that is ended for that start takes
- * no memory along, and a guest that has never run has left none.
+ * that were in force but for where it may be, and changes go on waiting for the guest's next start. A revert discards the memory.
  */
-export function keepsSettings({ status }: Vm): boolean {
-  if (status?.suspendedTo === 'Disk') return true;
-  return (
-    status?.effective?.onEviction === 'Suspend' &&
-    status.powerState !== undefined &&
-    isTrue(status.conditions, conditionTypes.restartRequired)
-  );
+export function keepsSettings(vm: Vm): boolean {
+  if (isDue(vm, 'revertRequest')) return false;
+  return vm.status?.suspendedTo === 'Disk' || (mayHaveBeenSuspended(vm.status) && !isToBoot(vm));
+}
+
+/** Whether the guest may have left a memory when its pod ended. One that has never run has left none, and one that was off neither. */
+function mayHaveBeenSuspended(status: VmStatus | undefined): boolean {
+  const { effective, powerState, memoryHost } = status ?? {};
+  if (effective?.onEviction !== 'Suspend' || memoryOnDiskRefusal(effective) !== undefined) return false;
+  if (powerState === undefined) return false;
+  return memoryHost !== undefined || isChangedWhileUp(status);
+}
+
+/** Of some guests nobody knows what they run on: that changes wait for their next start tells that they were up. */
+function isChangedWhileUp({ conditions }: VmStatus = {}): boolean {
+  const ready = findCondition(conditions, conditionTypes.ready)?.reason;
+  const isOff = ready === 'Stopped' || ready === 'GuestStopped';
+  return !isOff && isTrue(conditions, conditionTypes.restartRequired);
+}
+
+/**
+ * Whether a restart is asked for of a VM without a pod that finds no place as what it was: it boots then, with its changes. Wherever it can go on,
+ * it does before it is restarted, which shuts its guest down.
+ */
+function isToBoot(vm: Vm): boolean {
+  const { runner, conditions } = vm.status ?? {};
+  const scheduled = findCondition(conditions, conditionTypes.scheduled)?.status;
+  return isDue(vm, 'restartRequest') && runner === undefined && scheduled === 'False';
 }

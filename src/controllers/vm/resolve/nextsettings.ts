@@ -18,9 +18,10 @@ export function nextSettings(
 ): Resolved {
   const placed = withLiveSettings(vm, frozen);
   const warningsBefore = vm.status?.warnings ?? [];
-  if (keepsSettings(vm)) {
-    const { elsewhere = placed } = changedSettings(vm, placed, settings) ?? {};
-    // They go on waiting, which the status has to say: it is by that that the pod after this one keeps its settings.
+  const kept = keepsSettings(vm) ? changedSettings(vm, placed, settings) : undefined;
+  if (kept !== undefined) {
+    const { elsewhere } = kept;
+    // They go on waiting, which the status has to say.
     const { fields: waiting = [] } = changedSettings(vm, elsewhere, settings) ?? {};
     return { kind: 'resolved', effective: elsewhere, warnings: warningsBefore, waiting };
   }

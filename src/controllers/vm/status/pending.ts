@@ -1,7 +1,8 @@
 import { standbyNamePrefix } from '../../../api/meta.ts';
-import type { PlannedSettings, Vm } from '../../../api/vm.ts';
+import type { ObservedPowerState, PlannedSettings, Vm, VmStatus } from '../../../api/vm.ts';
 import { hasClaims } from '../facts/claim.ts';
 import { keepsSettings } from '../facts/hibernation.ts';
+import { restartCondition } from './report.ts';
 import { condition, conditionsIn, type ConditionDrafts, type StatusDraft } from './statusdraft.ts';
 
 /** The pod that was chosen for a VM of a pool: until another is chosen, it has no other. */
@@ -16,11 +17,14 @@ export function pendingDraft(
   conditions: Partial<ConditionDrafts>,
   plan: PlannedSettings | undefined = vm.status?.planned,
 ): StatusDraft {
-  const { effective, node, diskSize, diskGrowth, warnings, powerState } = vm.status ?? {};
+  const { effective, node, diskSize, diskGrowth, warnings } = vm.status ?? {};
   const podName = chosenPod(vm);
-  const { revertRequest, startRequest, restartRequest, suspendedTo, memoryHost } = vm.status ?? {};
+  const { revertRequest, startRequest, restartRequest, suspendedTo } = vm.status ?? {};
   const cause = conditions.stalled ?? conditions.scheduled ?? conditions.prepared;
-  const { restartRequired } = keepsSettings(vm) ? (conditionsIn(vm.status?.conditions) ?? {}) : {};
+  const keeps = keepsSettings(vm);
+  const { restartRequired } = keeps ? (conditionsIn(vm.status?.conditions) ?? {}) : {};
+  const memoryHost = keeps ? vm.status?.memoryHost : undefined;
+  const powerState = stateWithoutPod(vm.status);
   const sticky = effective !== undefined && hasClaims(effective);
   return {
     fields: {
@@ -35,8 +39,7 @@ export function pendingDraft(
       ...(startRequest === undefined ? {} : { startRequest }),
       ...(restartRequest === undefined ? {} : { restartRequest }),
       ...(warnings === undefined ? {} : { warnings }),
-      // That it has ever booted is what the start deadline goes by.
-      ...(powerState === undefined ? {} : { powerState: 'Stopped' as const }),
+      ...(powerState === undefined ? {} : { powerState }),
       // Until its runner has said what became of it.
       ...(suspendedTo === 'Disk' ? { suspendedTo } : {}),
       ...(memoryHost === undefined ? {} : { memoryHost }),
@@ -50,13 +53,29 @@ export function pendingDraft(
   };
 }
 
+/**
+ * That it has ever booted is what the start deadline goes by. A guest is suspended on its disk until there is a pod that may use its memory: by
+ * then it can be left there again.
+ */
+function stateWithoutPod({ powerState, suspendedTo, runner }: VmStatus = {}): ObservedPowerState | undefined {
+  if (powerState === undefined) return undefined;
+  const isUntouched = powerState === 'Suspended' && suspendedTo === 'Disk' && runner === undefined;
+  return isUntouched ? 'Suspended' : 'Stopped';
+}
+
+/** The same with the changes that wait for the start after the next pod's, as the spec says them now. */
+export function waitingDraft(draft: StatusDraft, next: Parameters<typeof restartCondition>[0]): StatusDraft {
+  const { restartRequired: _before, ...conditions } = draft.conditions;
+  return { ...draft, conditions: { ...conditions, ...restartCondition(next) } };
+}
+
 /** The status of a VM whose guest's memory is on its claim. */
 export function asleepDraft(vm: Vm): StatusDraft {
   const ready = condition('True', 'Suspended', 'the VM is suspended on its disk');
-  const { fields } = pendingDraft(vm, {});
+  const { fields, conditions } = pendingDraft(vm, { ready });
   return {
     fields: { ...fields, powerState: 'Suspended', suspendedTo: 'Disk' },
-    conditions: { ready },
+    conditions,
     reconciling: false,
   };
 }

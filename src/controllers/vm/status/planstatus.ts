@@ -40,10 +40,10 @@ export function planStatus(
   }
 }
 
-/** What waited for the guest's next start is in force with it: there is nothing that it would go on from. */
+/** What waits for the guest's next start is in force with it, also what is asked for meanwhile: there is nothing that it would go on from. */
 function restartingDraft(vm: Vm, message: string): StatusDraft {
   const draft = pendingDraft(vm, { ready: condition('False', 'Restarting', message) });
   const { restartRequired: _restartRequired, ...conditions } = draft.conditions;
-  const { suspendedTo: _suspendedTo, ...fields } = draft.fields;
+  const { suspendedTo: _suspendedTo, memoryHost: _memoryHost, ...fields } = draft.fields;
   return { ...draft, fields, conditions };
 }

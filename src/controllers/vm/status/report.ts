@@ -1,13 +1,13 @@
 import type { Node, Pod } from '../../../api/core.ts';
 import { annotations } from '../../../api/meta.ts';
 import { conditionTypes, stalledInPart } from '../../../api/reasons.ts';
-import type { EffectiveSettings, ObservedPowerState, RunnerIdentity, Vm } from '../../../api/vm.ts';
+import type { EffectiveSettings, ObservedPowerState, RunnerIdentity, Vm, VmStatus } from '../../../api/vm.ts';
 import { isTerminating } from '../../../api/owner.ts';
 import { formatQuantity } from '../../../api/quantity.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
 import { isOfSize, needsAnotherPod } from '../../../api/vmchanges.ts';
 import { hasClaims, isPersistent } from '../facts/claim.ts';
-import { mayGoOn, memoryHostOf } from '../facts/hibernation.ts';
+import { keepsSettings, mayGoOn, memoryHostOf } from '../facts/hibernation.ts';
 import { leftOutPorts, withPodsPorts } from '../pod/leftoutports.ts';
 import { statusPorts } from '../pod/podports.ts';
 import {
@@ -23,7 +23,7 @@ import {
 } from '../facts/podstate.ts';
 import { powerStep } from '../runner/power.ts';
 import type { RunnerObservation } from '../runner/runners.ts';
-import { startedByRunner } from '../facts/started.ts';
+import { startedByRunner, startedInPod } from '../facts/started.ts';
 import { growthMessage } from '../runner/diskgrowth.ts';
 import { openPorts, withPortWarning } from '../runner/openports.ts';
 import { portsCondition, withLeftOutWarnings } from './portscondition.ts';
@@ -55,7 +55,7 @@ export interface PodReport {
 /** What the pod of a VM and its runner say about it. Pure. */
 export function reportPod(given: PodReport): StatusDraft {
   const input = { ...given, runner: fresh(given) };
-  const { vm, pod, node, effective } = input;
+  const { vm, pod, effective } = input;
   const leftOut = leftOutPorts(pod, effective);
   const placed = { ...input, effective: withPodsPorts(effective, pod) };
   const warnings = withPortWarning(placed, withLeftOutWarnings(input.warnings, leftOut));
@@ -80,7 +80,7 @@ export function reportPod(given: PodReport): StatusDraft {
   const diskSize = bytes === undefined ? vm.status?.diskSize : formatQuantity(bytes);
   const diskGrowth = growthMessage(vm, diskSize, growth);
   const accelerator = acceleratorOf(pod) ?? vm.status?.accelerator;
-  const memoryHost = memoryHostOf(vm, effective, { accelerator, node });
+  const memoryHost = memoryHostIn(input, { shown, accelerator });
   const revertRequest = answered('revertRequest', input);
   const startRequest = startedFor(input);
   const restartRequest = restartedFor(input);
@@ -160,8 +160,9 @@ function powerOf({ vm, pod, runner }: PodReport): ObservedPowerState | undefined
   if (state !== undefined && state.reason !== 'Starting') return state.powerState;
   if (ready) return 'Running';
   if (state !== undefined) return undefined;
-  const samePod = vm.status?.runner?.podUid === pod.metadata.uid;
-  return samePod ? vm.status?.powerState : undefined;
+  // Of a pod in which nothing has started the status says only that the VM has booted before.
+  const isSeen = vm.status?.runner?.podUid === pod.metadata.uid && startedInPod(pod) !== 'no';
+  return isSeen ? vm.status?.powerState : undefined;
 }
 
 /** A try to place the pod says nothing yet of a VM whose volume may be on one node only: it goes back there first. */
@@ -237,7 +238,11 @@ const bootFaults: Readonly<Record<string, string>> = {
   GpuBusy: 'GPUUnavailable',
   GpuFailed: 'GPUUnavailable',
   UserDataMissing: 'UserDataMissing',
+  DiskFull: 'DiskFull',
 };
+
+/** Those that say of a VM that is not Ready what to do, where `Crashed` would not: QEMU has not died. */
+const waitingFaults: ReadonlySet<string> = new Set(['UserDataMissing', 'DiskFull']);
 
 function bootedCondition({ pod, runner }: PodReport, power: ObservedPowerState | undefined): ConditionDraft {
   const crash = crashMessage(pod) ?? createFailure(pod);
@@ -353,9 +358,9 @@ function readyCondition(input: PodReport, power: ObservedPowerState | undefined)
     return condition('False', 'GuestStopped', 'the guest has shut itself down');
   }
   if (power === 'Failed' && requested !== 'Stopped') {
-    if (runner?.state?.reason === 'UserDataMissing')
-      return condition('False', 'UserDataMissing', runner.state.message ?? '');
-    return condition('False', 'Crashed', runner?.state?.message ?? 'QEMU ended');
+    const { reason = '', message } = runner?.state ?? {};
+    if (waitingFaults.has(reason)) return condition('False', reason, message ?? '');
+    return condition('False', 'Crashed', message ?? 'QEMU ended');
   }
   const reverted = vm.spec.revertRequest === undefined || isReverted(input);
   if (requested === 'Running' && power === 'Running' && isRestartDue(input)) {
@@ -407,7 +412,12 @@ function warmCondition({ vm, pod, runner }: PodReport): Partial<ConditionDrafts>
   return before === undefined ? {} : { warmStart: before };
 }
 
-function restartCondition({ effective, waiting = [], resizeRefusal }: PodReport): Partial<ConditionDrafts> {
+/** Which changes wait for the guest's next start. */
+export function restartCondition({
+  effective,
+  waiting = [],
+  resizeRefusal,
+}: Pick<PodReport, 'effective' | 'waiting' | 'resizeRefusal'>): Partial<ConditionDrafts> {
   if (waiting.length === 0) return {};
   const named = (fields: readonly string[]) => fields.map((field) => `spec.${field}`).join(', ');
   const lost = isPersistent(effective)
@@ -449,6 +459,25 @@ function whereMemoryIs(
   const { powerState, reason } = runner?.state ?? {};
   const isUntold = powerState === undefined || powerState === 'Failed' || reason === 'Starting';
   return isUntold ? { suspendedTo: 'Disk' } : {};
+}
+
+/** Until the guest runs in this pod a memory on its claim is of the pod before. One that is off has none there. */
+function memoryHostIn(
+  input: PodReport,
+  { shown, accelerator }: { shown: ObservedPowerState | undefined; accelerator: 'kvm' | 'tcg' | undefined },
+): VmStatus['memoryHost'] {
+  const { vm, node, runner, effective } = input;
+  const before = vm.status?.memoryHost;
+  const isWritten = shown === 'Suspended' && suspendedTo(input) === 'Disk' && before !== undefined;
+  if (shown === 'Running' || (shown === 'Suspended' && !isWritten))
+    return memoryHostOf(vm, effective, { accelerator, node });
+  return isWritten || (keepsSettings(vm) && !isOff(runner)) ? before : undefined;
+}
+
+/** Whether the runner says that the guest is to be off: it neither begins nor ends with its pod. */
+function isOff(runner: RunnerObservation | undefined): boolean {
+  const { powerState, reason } = runner?.state ?? {};
+  return powerState === 'Stopped' && reason !== 'Starting' && reason !== 'ShuttingDown';
 }
 
 /** A runner that has not been asked yet has changed nothing. */

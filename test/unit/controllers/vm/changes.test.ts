@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { EffectiveSettings, VmSpec } from '../../../../src/api/vm.ts';
+import type { EffectiveSettings, VmSpec, VmStatus } from '../../../../src/api/vm.ts';
 import { changedSettings } from '../../../../src/controllers/vm/resolve/changes.ts';
 import { effectiveSettings } from '../../../../src/controllers/vm/resolve/effective.ts';
 import { nextSettings } from '../../../../src/controllers/vm/resolve/nextsettings.ts';
@@ -132,6 +132,15 @@ describe('the settings of a placed VM', () => {
         });
       },
     );
+
+    test('more by now: so has the next pod of a guest that may go on from its memory', () => {
+      const placed = withPorts([20_080]);
+      const evicting = { ...persistent, onEviction: 'Suspend' } as const;
+      const memoryHost = { accelerator: 'tcg' } as const;
+      const status: VmStatus = { effective: evicting, powerState: 'Stopped', memoryHost };
+      const vm = { ...placed, metadata: { ...placed.metadata, generation: 1 }, status };
+      expect(nextSettings(vm, evicting, allowed(20_000, 20_099)).effective.ports).toEqual([mapping(20_080)]);
+    });
 
     describe('of its VMConfig, which it was placed without', () => {
       const left = 'ports: nodePort 20080 is not in the allowed range 20000-20050; the mapping is left out';

@@ -415,6 +415,19 @@ rows.push(
     plan: { kind: 'report' },
   },
   {
+    sentence: 'so has one that was evicted before it was changed',
+    vm: aVm({
+      status: {
+        effective: { ...persistent, onEviction: 'Suspend' },
+        powerState: 'Stopped',
+        memoryHost: { accelerator: 'tcg' },
+      },
+    }),
+    pod: pulling,
+    settings: onClaim('cpu'),
+    plan: { kind: 'report' },
+  },
+  {
     sentence: 'but it can go on elsewhere',
     vm: suspended,
     pod: pulling,

@@ -1,27 +1,28 @@
 import { storedMeta } from '../../../support/storedmeta.ts';
 import { expect, test } from 'vitest';
+import type { VmStatus } from '../../../../src/api/vm.ts';
 import type { Observed, PodPlan } from '../../../../src/controllers/vm/decide.ts';
 import { planStatus } from '../../../../src/controllers/vm/status/planstatus.ts';
 import { aCondition, aPod, aVm, effective } from './builders.ts';
 
 type Given = Extract<PodPlan, { kind: 'conflict' | 'wait' | 'replace' }>;
 
+const nothing: Observed = {
+  vm: aVm(),
+  pod: undefined,
+  surplus: undefined,
+  settings: undefined,
+  node: undefined,
+  claim: undefined,
+  pullSecretVersion: undefined,
+  isNodeLost: false,
+  unsaved: [],
+  saveWaitMs: 0,
+  now: 0,
+};
+
 function said(plan: Given, given: Partial<Observed> = {}): string[] | undefined {
-  const observed: Observed = {
-    vm: aVm(),
-    pod: undefined,
-    surplus: undefined,
-    settings: undefined,
-    node: undefined,
-    claim: undefined,
-    pullSecretVersion: undefined,
-    isNodeLost: false,
-    unsaved: [],
-    saveWaitMs: 0,
-    now: 0,
-    ...given,
-  };
-  const status = planStatus(observed, plan);
+  const status = planStatus({ ...nothing, ...given }, plan);
   if (status === undefined) return undefined;
   return Object.entries(status.conditions).map(
     ([type, { status: is, reason, message }]) => `${type}=${is}/${reason}: ${message}`,
@@ -97,6 +98,17 @@ test.each<[sentence: string, plan: Given, given: Partial<Observed>, expected: st
   ],
 ])('%s', (_sentence, plan, given, expected) => {
   expect(said(plan, given)).toEqual(expected);
+});
+
+test('a pod that is ended for changes leaves no memory', () => {
+  const status: VmStatus = {
+    effective: { ...effective, disk: { storage: 'Persistent' }, onEviction: 'Suspend' },
+    powerState: 'Running',
+    memoryHost: { accelerator: 'tcg' },
+  };
+  const planned = (plan: Given) => planStatus({ ...nothing, vm: aVm({ status }) }, plan)?.fields;
+  expect(planned({ kind: 'wait', pod, settings })).toMatchObject({ memoryHost: { accelerator: 'tcg' } });
+  expect(planned({ ...replace, reason: 'Restarting' })).not.toHaveProperty('memoryHost');
 });
 
 test('a pod that is on its way out on a lost node may still run', () => {

@@ -8,7 +8,7 @@ import type { VmExpectations } from '../../../../src/controllers/vm/expectations
 import type { Pass } from '../../../../src/controllers/vm/pass.ts';
 import { NextPod } from '../../../../src/controllers/vm/nextpod.ts';
 import { NodeChoice } from '../../../../src/controllers/vm/nodechoice.ts';
-import { isRefusal, PodCreation } from '../../../../src/controllers/vm/podcreation.ts';
+import { PodCreation } from '../../../../src/controllers/vm/podcreation.ts';
 import { PoolClaims, type PoolClaimsParts } from '../../../../src/controllers/vm/pool/poolclaims.ts';
 import type { ResolveSources } from '../../../../src/controllers/vm/resolve/resolve.ts';
 import { WaitingVms } from '../../../../src/controllers/vm/waiting.ts';
@@ -258,6 +258,8 @@ describe('a VM', () => {
 
   describe('whose guest may go on from a memory on its claim', () => {
     const persistent = { disk: { storage: 'Persistent' as const, size: '1Gi' } };
+    const evicting = { ...persistent, onEviction: 'Suspend' as const };
+    const evicted: VmStatus = { powerState: 'Stopped', memoryHost: { accelerator: 'tcg' } };
     const changed = (vm: Vm): Vm => ({
       ...vm,
       metadata: { ...vm.metadata, generation: 2 },
@@ -275,6 +277,22 @@ describe('a VM', () => {
           { ...persistent, onEviction: 'Suspend' },
         ),
         '1',
+      ],
+      [
+        'was evicted before a change',
+        placed({ powerState: 'Stopped', memoryHost: { accelerator: 'tcg' } }, evicting),
+        '1',
+      ],
+      [
+        'was stopped before it was evicted',
+        placed(
+          {
+            powerState: 'Stopped',
+            conditions: [aCondition('Ready', { reason: 'Stopped' }), aCondition('RestartRequired')],
+          },
+          evicting,
+        ),
+        '2',
       ],
       [
         'has never run',
@@ -307,6 +325,37 @@ describe('a VM', () => {
         status: 'True',
         message: 'spec.cpu apply when the guest is started next',
       });
+    });
+
+    test('says what waits while it finds no place', async () => {
+      const pass = passOver(changed(placed(evicted, evicting)));
+      await podCreation().deploy(pass);
+      expect(pass.status?.conditions).toMatchObject({
+        scheduled: { reason: 'Unschedulable' },
+        restartRequired: { message: 'spec.cpu apply when the guest is started next' },
+      });
+      const waiting = [aCondition('Ready'), aCondition('RestartRequired')];
+      const takenBack = passOver(placed({ ...evicted, conditions: waiting }, evicting));
+      await podCreation().deploy(takenBack);
+      expect(takenBack.status?.conditions).not.toHaveProperty('restartRequired');
+    });
+
+    test('boots with its changes where it finds no place and a restart is asked for', async () => {
+      const vm = changed(placed(evicted, evicting));
+      const asked: Vm = { ...vm, spec: { ...vm.spec, restartRequest: 'r1' } };
+      const creation = podCreation();
+      const pass = passOver(asked);
+      await creation.deploy(pass);
+      expect(pass.status?.fields).toMatchObject({ memoryHost: evicted.memoryHost });
+      const conditions = [aCondition('Ready'), aCondition('Scheduled', { status: 'False' })];
+      const refused = { ...asked, status: { ...asked.status, ...evicted, conditions } };
+      const again = passOver(refused);
+      await creation.deploy(again);
+      expect(again.status?.fields).not.toHaveProperty('memoryHost');
+      expect(again.status?.conditions).not.toHaveProperty('restartRequired');
+      inventory.setNode(aNode('n1'));
+      await deploy(refused);
+      expect(cpuOf()).toBe('2');
     });
 
     test('goes on where the VM is to be now, and as what it was', async () => {
@@ -482,16 +531,3 @@ function aClaim(more: object = {}): KubeObject {
     }),
   };
 }
-
-test.each<[ErrorReason, string, boolean]>([
-  ['Forbidden', 'quota', true],
-  ['Invalid', 'a field', true],
-  ['NotFound', 'no such PriorityClass', true],
-  ['InternalError', 'failed calling webhook "policy.example.com"', true],
-  ['InternalError', 'etcdserver: no leader', false],
-  ['ServiceUnavailable', 'away', false],
-  ['Conflict', 'written since', false],
-  ['TooManyRequests', 'later', false],
-])('that a pod was not made by %s (%s) is somebody’s decision: %s', (reason, message, expected) => {
-  expect(isRefusal(new Svc3Error(reason, message))).toBe(expected);
-});

@@ -134,6 +134,13 @@ const table: Row[] = [
     message: 'told: UserDataMissing',
   },
   {
+    sentence: 'a guest that is paused for want of room',
+    pod: unready,
+    runner: observed({ state: failed('DiskFull', { retrying: true }) }),
+    rows: ['ready=False/DiskFull', scheduled, prepared, 'booted=False/DiskFull'],
+    message: 'told: DiskFull',
+  },
+  {
     sentence: 'a runner that boots its guest',
     pod: unready,
     runner: observed({ state: runnerState({ powerState: 'Stopped', reason: 'Starting' }) }),
@@ -1089,7 +1096,7 @@ describe('what the guest runs on, where its memory may lie on its claim', () => 
     'svc3.dev/hardware': JSON.stringify({ cpu: { model: 'CPU', flags: ['avx', 'sse'] } }),
   };
   const node: Node = { metadata: storedMeta({ name: 'n1', annotations }) };
-  const kvmPod = aPod();
+  const kvmPod = aPod({ status: runningStatus(true) });
   const spec = JSON.stringify({ accelerator: 'kvm' });
   const pod: Pod = {
     ...kvmPod,
@@ -1102,7 +1109,7 @@ describe('what the guest runs on, where its memory may lie on its claim', () => 
 
   test('is that of its node', () => {
     expect(hostOf({})).toEqual({ accelerator: 'kvm', cpuModel: 'CPU', cpuFlags: 'avx sse' });
-    expect(hostOf({ pod: aPod() })).toEqual({ accelerator: 'tcg' });
+    expect(hostOf({ pod: aPod({ status: runningStatus(true) }) })).toEqual({ accelerator: 'tcg' });
   });
 
   test('is that of the node before until the guest goes on, and while nothing is known of the new one', () => {
@@ -1111,10 +1118,56 @@ describe('what the guest runs on, where its memory may lie on its claim', () => 
     expect(hostOf({ vm: vm({}), node: undefined })).toEqual(before);
   });
 
+  test('is that of the pod before until the guest runs in this one, and nothing where it has left no memory', () => {
+    const evicted: VmStatus = { effective: onClaim, powerState: 'Running', memoryHost: before };
+    const next = { ...pod, status: runningStatus(false) };
+    const inNext = (spec: Partial<VmSpec>, status: VmStatus) =>
+      hostOf({ vm: aVm({ spec, status: { ...evicted, ...status } }), pod: next });
+    expect(inNext({}, {})).toEqual(before);
+    expect(inNext({}, { powerState: 'Stopped', runner: { podUid: 'pod-uid' } })).toEqual(before);
+    expect(inNext({ revertRequest: 'r1' }, {})).toBeUndefined();
+    expect(hostOf({ pod: next })).toBeUndefined();
+  });
+
+  test('stays while the guest is suspended', () => {
+    const state = (suspendKind: string) => runnerState({ powerState: 'Suspended', suspendKind });
+    const vm = aVm({ spec: { powerState: 'Suspended', suspendTo: 'Disk' }, status: { memoryHost: before } });
+    const suspended = (kind: string) =>
+      hostOf({
+        vm,
+        pod: { ...pod, status: runningStatus(false) },
+        effective: { ...onClaim, onEviction: 'Shutdown' },
+        runner: observed({ state: state(kind) }),
+      });
+    expect(suspended('Disk')).toEqual(before);
+    expect(suspended('Memory')).toMatchObject({ cpuModel: 'CPU' });
+  });
+
+  test.each<[string, RunnerState, boolean]>([
+    ['was stopped', stopped('Requested'), false],
+    ['has shut itself down', stopped('GuestShutdown'), false],
+    ['is to be started', stopped('Starting'), true],
+    ['is being ended with its pod', stopped('ShuttingDown'), true],
+    ['cannot be started', failed('UserDataMissing'), true],
+  ])('of a guest that %s', (_sentence, state, isKnown) => {
+    const status: VmStatus = { effective: onClaim, powerState: 'Stopped', memoryHost: before };
+    const given = { vm: aVm({ status }), pod: { ...pod, status: runningStatus(false) } };
+    expect(hostOf({ ...given, runner: observed({ state }) })).toEqual(isKnown ? before : undefined);
+  });
+
   test('is nobody’s business where the memory ends with the pod', () => {
     expect(hostOf({ effective })).toBeUndefined();
     expect(hostOf({ effective: { ...onClaim, onEviction: 'Shutdown' } })).toBeUndefined();
   });
+});
+
+test('a VM that is to be stopped is not called so while nothing has started in its pod, whose guest may go on first', () => {
+  const status: VmStatus = { powerState: 'Stopped', runner: { podUid: 'pod-uid' } };
+  const vm = aVm({ spec: { powerState: 'Stopped' }, status });
+  const ready = (pod: Pod) =>
+    reportPod({ vm, pod, node: undefined, runner: undefined, effective, warnings: [] }).conditions.ready;
+  expect(ready(aPod())).toMatchObject({ status: 'False', reason: 'Stopping' });
+  expect(ready(aPod({ status: runningStatus(false) }))).toMatchObject({ status: 'True', reason: 'Stopped' });
 });
 
 describe('where a VM is', () => {

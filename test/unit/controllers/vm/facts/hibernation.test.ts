@@ -145,15 +145,59 @@ describe('a VM whose memory is on its claim', () => {
 describe('the settings that were in force', () => {
   const restart = [aCondition(conditionTypes.restartRequired)];
   const suspending: VmStatus = { effective: evicted, powerState: 'Running', conditions: restart };
+  const memoryHost = { accelerator: 'tcg' } as const;
+  const ready = (reason: string) => [...restart, aCondition(conditionTypes.ready, { reason })];
 
   test.each<[string, VmStatus, boolean]>([
     ['are kept while the memory is on the claim', { suspendedTo: 'Disk' }, true],
     ['are kept where eviction suspends and changes wait for a start', suspending, true],
+    [
+      'are kept where a guest was up, also before a change',
+      { ...suspending, conditions: [], memoryHost },
+      true,
+    ],
+    ['are not kept of a guest that was stopped', { ...suspending, conditions: ready('Stopped') }, false],
+    [
+      'are not kept of one that shut itself down',
+      { ...suspending, conditions: ready('GuestStopped') },
+      false,
+    ],
+    ['are not kept of a guest with a GPU', { ...suspending, effective: withGpu, memoryHost }, false],
+    [
+      'are not kept where there is no claim',
+      { ...suspending, effective: { ...effective, onEviction: 'Suspend' }, memoryHost },
+      false,
+    ],
     ['are not kept where eviction shuts down', { ...suspending, effective: onClaim }, false],
     ['are not kept where no change waits', { ...suspending, conditions: [] }, false],
     ['are not kept of a guest that has never run', { effective: evicted, conditions: restart }, false],
     ['are not kept of a VM that is new', {}, false],
   ])('%s', (_sentence, status, expected) => {
     expect(keepsSettings(aVm({ status }))).toBe(expected);
+  });
+
+  test.each<[string, VmStatus]>([
+    ['that is on the claim', { suspendedTo: 'Disk' }],
+    ['that may be there', suspending],
+  ])('are not kept where a revert discards the memory %s', (_sentence, status) => {
+    const spec = { revertRequest: 'b' };
+    expect(keepsSettings(aVm({ spec, status }))).toBe(false);
+    expect(keepsSettings(aVm({ spec, status: { ...status, revertRequest: 'b' } }))).toBe(true);
+  });
+
+  describe('where a restart is asked for', () => {
+    const spec = { restartRequest: 'b' };
+    const refused = [...restart, aCondition(conditionTypes.scheduled, { status: 'False' })];
+    const runner = { podUid: 'pod-uid' };
+
+    test.each<[string, VmStatus, boolean]>([
+      ['are kept until the guest has gone on', suspending, true],
+      ['are not kept of a guest that finds no place', { ...suspending, conditions: refused }, false],
+      ['are kept where it has its place', { ...suspending, conditions: refused, runner }, true],
+      ['are kept after it', { ...suspending, conditions: refused, restartRequest: 'b' }, true],
+      ['are kept of a VM that is suspended', { suspendedTo: 'Disk', conditions: refused }, true],
+    ])('%s', (_sentence, status, expected) => {
+      expect(keepsSettings(aVm({ spec, status }))).toBe(expected);
+    });
   });
 });

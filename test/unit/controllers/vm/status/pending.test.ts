@@ -1,6 +1,8 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
+import type { VmStatus } from '../../../../../src/api/vm.ts';
+import { isAsleep } from '../../../../../src/controllers/vm/facts/hibernation.ts';
 import { condition } from '../../../../../src/controllers/vm/status/statusdraft.ts';
-import { pendingDraft } from '../../../../../src/controllers/vm/status/pending.ts';
+import { asleepDraft, pendingDraft } from '../../../../../src/controllers/vm/status/pending.ts';
 import { aCondition, aVm, effective } from '../builders.ts';
 
 const persistent = { ...effective, disk: { storage: 'Persistent' as const } };
@@ -64,6 +66,44 @@ test('changes go on waiting where the guest may go on from its memory, and that 
   expect(pendingDraft(evicted, {}).conditions.restartRequired).toMatchObject({ reason: 'SpecChanged' });
   const shutDown = aVm({ status: { effective: persistent, conditions } });
   expect(pendingDraft(shutDown, {}).conditions).not.toHaveProperty('restartRequired');
-  const resumed = aVm({ status: { effective: persistent, powerState: 'Suspended', suspendedTo: 'Disk' } });
-  expect(pendingDraft(resumed, {}).fields).toMatchObject({ powerState: 'Stopped', suspendedTo: 'Disk' });
+});
+
+test('what a guest ran on is known while it may have left a memory there, and no longer', () => {
+  const memoryHost = { accelerator: 'tcg' } as const;
+  const settings = { ...persistent, onEviction: 'Suspend' } as const;
+  const evicted = { effective: settings, powerState: 'Running', memoryHost } as const;
+  expect(pendingDraft(aVm({ status: evicted }), {}).fields).toMatchObject({ memoryHost });
+  const reverted = aVm({ spec: { revertRequest: 'r1' }, status: evicted });
+  expect(pendingDraft(reverted, {}).fields).not.toHaveProperty('memoryHost');
+});
+
+describe('a VM whose memory is on its claim', () => {
+  const conditions = [aCondition('Ready'), aCondition('RestartRequired', { reason: 'SpecChanged' })];
+  const status: VmStatus = {
+    effective: persistent,
+    powerState: 'Suspended',
+    suspendedTo: 'Disk',
+    conditions,
+  };
+
+  test('is suspended until there is a pod that may use it', () => {
+    const stateOf = (more: VmStatus) => pendingDraft(aVm({ status: { ...status, ...more } }), {}).fields;
+    expect(stateOf({})).toMatchObject({ powerState: 'Suspended', suspendedTo: 'Disk' });
+    const used = { powerState: 'Stopped', suspendedTo: 'Disk' };
+    expect(stateOf({ runner: { podUid: 'pod-uid' } })).toMatchObject(used);
+    expect(stateOf({ powerState: 'Stopped' })).toMatchObject(used);
+    expect(stateOf({ suspendedTo: 'Memory' })).toMatchObject({ powerState: 'Stopped' });
+  });
+
+  test('can be suspended again before there is room for it', () => {
+    const { fields } = pendingDraft(aVm({ status }), { scheduled: unschedulable });
+    expect(isAsleep(aVm({ spec: { powerState: 'Suspended' }, status: fields }))).toBe(true);
+  });
+
+  test('says while it is asleep which changes wait', () => {
+    expect(asleepDraft(aVm({ status })).conditions).toMatchObject({
+      ready: { status: 'True', reason: 'Suspended' },
+      restartRequired: { status: 'True', reason: 'SpecChanged' },
+    });
+  });
 });
