@@ -9,9 +9,17 @@ import { diskRefusals } from './reasons.ts';
  * whatever happens to its source.
  */
 export function awaitedSource(disk: Image | Iso): string | undefined {
-  const { spec, status } = disk;
-  if (isTerminating(disk) || status?.digest !== undefined || isGivenUp(disk)) return undefined;
-  return spec.source.image?.name;
+  return isAwaiting(disk) ? disk.spec.source.image?.name : undefined;
+}
+
+/** Name of the VM whose disk this one is still to have; undefined where it is none, or under the same circumstances as `awaitedSource`. */
+export function awaitedVm(disk: Image | Iso): string | undefined {
+  const source: Image['spec']['source'] = disk.spec.source;
+  return isAwaiting(disk) ? source.vm?.name : undefined;
+}
+
+function isAwaiting(disk: Image | Iso): boolean {
+  return !isTerminating(disk) && disk.status?.digest === undefined && !isGivenUp(disk);
 }
 
 /** It was refused, or there is no store that it could lie in. */

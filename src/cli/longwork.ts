@@ -60,7 +60,8 @@ export async function showWork(
       throw new Svc3Error(error.reason, `${error.message}; ${goesOn}`, { cause: error });
     }
   };
-  const waits = () => wait && !signal.aborted;
+  let isDone = !wait;
+  const waits = () => !isDone && !signal.aborted;
   if (wait) await sleep(pollMs, signal);
   for (let others = 0; waits();) {
     item = await look();
@@ -74,25 +75,27 @@ export async function showWork(
     // An image whose commit failed is ready in the version before.
     if (item.state === 'Failed' || (item.state === 'Ready' && item.errorMessage !== undefined))
       throw new Svc3Error('Invalid', `${kind} ${item.name}: ${item.errorMessage ?? 'failed'}`);
-    if (item.state === 'Ready') break;
+    isDone = item.state === 'Ready';
+    if (isDone) break;
     out.progress(`${kind} ${item.name}: ${item.progress === undefined ? item.state : `${item.progress}%`}`);
     await sleep(pollMs, signal);
   }
-  if (wait && signal.aborted && item.state !== 'Ready')
-    throw new Svc3Error('Timeout', `stopped waiting for ${kind} ${item.name}`);
+  if (!isDone) throw new Svc3Error('Timeout', `stopped waiting for ${kind} ${item.name}`);
   await out.item(diskView(kind), item);
   return item;
 }
 
-/** Why what is there is not what was begun; undefined where it is. A server of before tells neither. */
+/** Why what is there is not what was begun; undefined where it is, or where the server told nothing to know it by. */
 function overtaken(kind: 'image' | 'iso', begun: DiskItem, now: DiskItem): Svc3Error | undefined {
-  const isOther = (member: 'commitRequest' | 'createdAt') =>
-    begun[member] !== undefined && now[member] !== undefined && begun[member] !== now[member];
-  if (isOther('createdAt'))
-    return new Svc3Error('NotFound', `${kind} ${begun.name} was deleted before it was ready`);
-  return isOther('commitRequest')
-    ? new Svc3Error('Conflict', `another commit of ${kind} ${begun.name} came in between`)
-    : undefined;
+  const { name, createdAt, commitRequest } = begun;
+  const isAnother = createdAt !== undefined && now.createdAt !== undefined && createdAt !== now.createdAt;
+  if (isAnother) return new Svc3Error('NotFound', `${kind} ${name} was deleted before it was ready`);
+  if (commitRequest === undefined || commitRequest === now.commitRequest) return undefined;
+  const what =
+    now.commitRequest === undefined
+      ? `the commit of ${kind} ${name} was withdrawn`
+      : `another commit of ${kind} ${name} came in between`;
+  return new Svc3Error('Conflict', what);
 }
 
 /** Waits until the disk of a VM is in the store, unless the user does not want to. */

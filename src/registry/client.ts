@@ -58,8 +58,12 @@ const mostPages = 1_000;
  */
 export interface RegistryClient {
   readonly registry: string;
-  /** Logs in: resolves when the registry accepts the credential (or asks for none). */
-  login(options?: CallOptions): Promise<void>;
+  /**
+   * Logs in: resolves when the registry accepts the credential, or asks for none.
+   *
+   * @returns whether there is a credential and it was sent, to the registry or to its token service.
+   */
+  login(options?: CallOptions): Promise<boolean>;
   /** The manifest under a tag or digest; its digest is computed, and compared where one was asked for. */
   manifest(
     repository: string,
@@ -109,16 +113,19 @@ export function createRegistryClient(endpoint: RegistryEndpoint): RegistryClient
 class DistributionClient implements RegistryClient {
   readonly registry: string;
   readonly #transport: RegistryTransport;
+  readonly #hasCredentials: boolean;
 
   constructor(endpoint: RegistryEndpoint) {
     this.registry = endpoint.registry;
+    this.#hasCredentials = endpoint.credentials !== undefined;
     this.#transport = createTransport(endpoint);
   }
 
-  async login({ signal }: CallOptions = {}): Promise<void> {
-    await done(
-      this.#transport.send({ method: 'GET', path: '/v2/', scope: '', accept: [200], ...abortable(signal) }),
-    );
+  async login({ signal }: CallOptions = {}): Promise<boolean> {
+    const asked = { method: 'GET', path: '/v2/', scope: '', accept: [200], ...abortable(signal) } as const;
+    const { body, isAuthorized } = await this.#transport.send(asked);
+    await body.dump();
+    return isAuthorized && this.#hasCredentials;
   }
 
   async manifest(

@@ -43,6 +43,8 @@ export interface RegistryReply {
   status: number;
   headers: Record<string, string | undefined>;
   body: Dispatcher.ResponseData['body'];
+  /** The registry asked for a login, which it was sent; a token may be one that anybody has. */
+  isAuthorized: boolean;
 }
 
 export interface RegistryTransport {
@@ -165,6 +167,7 @@ interface Sending {
 async function sendOnce({ wanted, origin, agent, authorizer, registry }: Sending): Promise<RegistryReply> {
   let url = targetOf(new URL(origin), wanted.path, registry);
   let challenged = false;
+  let isAuthorized = false;
   for (let hop = 0; hop < 6; hop += 1) {
     const home = url.origin === origin;
     let authorization: string | undefined;
@@ -172,8 +175,14 @@ async function sendOnce({ wanted, origin, agent, authorizer, registry }: Sending
       authorization = home ? await authorizer.header(wanted.scope, wanted.signal) : undefined;
       return exchange(url, wanted, agent, authorization);
     });
+    isAuthorized ||= authorization !== undefined;
     const headers = flatHeaders(response.headers);
-    const reply: RegistryReply = { status: response.statusCode, headers, body: response.body };
+    const reply: RegistryReply = {
+      status: response.statusCode,
+      headers,
+      body: response.body,
+      isAuthorized,
+    };
     const location = headers['location'];
     if (
       [301, 302, 303, 307, 308].includes(reply.status) &&

@@ -2,6 +2,7 @@ import { refuseLateCopy } from '../api/diskcopies.ts';
 import type { Image, Iso } from '../api/image.ts';
 import type { Resource } from '../api/object.ts';
 import type { Architecture } from '../api/vmconfig.ts';
+import { remoteRegistry } from '../controllers/image/remotereference.ts';
 import type { KubeClient } from '../kube/types.ts';
 import { nameOfReference } from '../wire/names.ts';
 import { architectureNote } from './uploadtarget.ts';
@@ -78,7 +79,9 @@ export async function pullDisk(
     description,
   }: Described & { readonly reference: string; readonly name?: string | undefined },
 ): Promise<Disk> {
-  const named = name ?? nameOfReference(reference, `remote${environment.field}`);
+  const field = `remote${environment.field}`;
+  remoteRegistry(reference, field);
+  const named = name ?? nameOfReference(reference, field);
   return create(environment, { name: named, namespace }, { description, source: { remote: { reference } } });
 }
 

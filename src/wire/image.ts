@@ -1,5 +1,5 @@
 import type { Image, Iso } from '../api/image.ts';
-import { awaitedSource } from '../api/diskcopies.ts';
+import { awaitedSource, awaitedVm } from '../api/diskcopies.ts';
 import { imageAnnotations } from '../api/image.ts';
 import type { Condition } from '../api/object.ts';
 import type { ImageItem } from './schemas.ts';
@@ -97,6 +97,7 @@ export function imageItem(image: Image | Iso): ImageItem {
     usable: isUsable(image) || undefined,
     progress: state === 'Ready' ? undefined : image.status?.progress,
     copyOf: awaitedSource(image),
+    saveOf: awaitedVm(image),
     commitRequest: 'commit' in image.spec ? image.spec.commit?.request : undefined,
     memory: memoryOf(image),
     createdAt: image.metadata.creationTimestamp,

@@ -118,8 +118,15 @@ export function savingOf(asked: Image, now: Image | undefined): Saving {
   if (now === undefined || now.metadata.uid !== uid || now.metadata.deletionTimestamp !== undefined)
     return failed('NotFound', `image ${name} was deleted before it was ready`);
   if ((now.metadata.generation ?? 0) < generation) return { kind: 'underWay' };
-  if (now.spec.commit?.request !== asked.spec.commit?.request)
-    return failed('Conflict', `another commit of image ${name} came in between`);
+  if (now.spec.commit?.request !== asked.spec.commit?.request) {
+    const isWithdrawn = now.spec.commit === undefined;
+    return failed(
+      'Conflict',
+      isWithdrawn
+        ? `the commit of image ${name} was withdrawn`
+        : `another commit of image ${name} came in between`,
+    );
+  }
   const { state, errorMessage } = imageItem(now);
   if (state === 'Updating') return { kind: 'underWay' };
   return errorMessage === undefined ? { kind: 'saved' } : failed('Invalid', `image ${name}: ${errorMessage}`);

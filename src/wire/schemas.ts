@@ -229,6 +229,10 @@ export const imageItem = z
       .string()
       .optional()
       .describe('Name of what it is still to be copied from, which cannot be deleted until then.'),
+    saveOf: z
+      .string()
+      .optional()
+      .describe('Name of the VM whose disk it is still to have, and whose deletion waits for that.'),
     commitRequest: z
       .string()
       .optional()

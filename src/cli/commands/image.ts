@@ -43,7 +43,7 @@ const imagePrune = command({
   path: ['image', 'prune'],
   summary: 'Delete the images that no VM, no VM configuration and no pool uses',
   description:
-    'Without --yes it only shows which ones they are. Images that are being made stay, and so do those that they are copied from.',
+    'Without --yes it only shows which ones they are. Images that are being made stay, and so do those that they are copied from; an image that is to have the disk of a VM stays as long as the VM is there, whatever it waits for.',
   options: {
     'dry-run': { kind: 'flag', summary: 'Only show them, which is the default' },
     yes: { kind: 'flag', short: 'y', summary: 'Delete them' },
@@ -56,18 +56,21 @@ const imagePrune = command({
     const { out, service, namespace } = context;
     if (options.yes && options['dry-run']) throw usageError('--yes and --dry-run exclude each other');
     const [{ images, vms, vmConfigs, vmPools }, ns] = await Promise.all([service(), namespace()]);
-    const [all, pools, ...users] = await Promise.all([
+    const [all, pools, machines, configs] = await Promise.all([
       images.list(ns),
       vmPools.list(ns),
       vms.list(ns),
       vmConfigs.list(ns),
     ]);
     const used = [
-      ...[pools, ...users].flat().map(({ image = '' }) => image),
+      ...[...pools, ...machines, ...configs].map(({ image = '' }) => image),
       ...pools.flatMap(({ images: made }) => made ?? []),
       ...all.flatMap(({ copyOf }) => copyOf ?? []),
     ];
-    const unused = all.filter(({ name, state }) => state !== 'Updating' && !isUsed(name, ns, used));
+    const isSaving = (vm: string | undefined) => vm !== undefined && machines.some(({ name }) => name === vm);
+    const unused = all.filter(
+      ({ name, state, saveOf }) => state !== 'Updating' && !isSaving(saveOf) && !isUsed(name, ns, used),
+    );
     if (!options.yes || unused.length === 0) {
       await out.list(diskView('image'), unused);
       return;

@@ -22,8 +22,8 @@ export interface LoginRequest {
 }
 
 export interface LoginResult {
-  /** `Skipped`: not asked, since `onlyPublic` forbids it. */
-  readonly outcome: 'Accepted' | 'Refused' | 'Unreachable' | 'Skipped';
+  /** `Skipped`: the registry was not asked, since `onlyPublic` forbids it. `Unasked`: it asks nobody for a login, so that nothing is known. */
+  readonly outcome: 'Accepted' | 'Refused' | 'Unreachable' | 'Skipped' | 'Unasked';
   /** One sentence, without user name or password. */
   readonly message: string;
 }
@@ -51,7 +51,11 @@ export async function verifyLogin(request: LoginRequest): Promise<LoginResult> {
   const timeout = AbortSignal.timeout(timeoutMs);
   const signal = request.signal === undefined ? timeout : AbortSignal.any([request.signal, timeout]);
   try {
-    await client.login({ signal });
+    if (!(await client.login({ signal })))
+      return {
+        outcome: 'Unasked',
+        message: `registry ${registry} asks for no login at /v2/: not verified`,
+      };
     return { outcome: 'Accepted', message: `registry ${registry} accepted the credential` };
   } catch (error) {
     if (error instanceof NotPublic) return skipped(error);

@@ -2,6 +2,7 @@ import { objectNames } from '../../api/meta.ts';
 import type { Secret } from '../../api/core.ts';
 import { secrets } from '../../api/resources.ts';
 import { waiting } from '../../controller/outcome.ts';
+import { isRefusal } from '../../controller/refusal.ts';
 import { isSvc3Error, messageOf, Svc3Error } from '../../errors.ts';
 import { absentVersion } from '../../kube/ensure.ts';
 import type { ReconcileResult } from '../../kube/types.ts';
@@ -54,9 +55,7 @@ export function createPullSecretReconciler(options: PullSecretOptions): PullSecr
     } catch (error) {
       const said = withoutSecrets(messageOf(error), plan);
       if (isGoing(error)) throw waiting(`namespace ${namespace} is being removed`, 1_000);
-      if (isSvc3Error(error, 'Forbidden', 'Invalid', 'BadRequest', 'RequestEntityTooLarge')) {
-        refuse(namespace, said);
-      }
+      if (isRefusal(error) || isSvc3Error(error, 'RequestEntityTooLarge')) refuse(namespace, said);
       throw said === messageOf(error) ? error : new Svc3Error('InternalError', said);
     }
   }

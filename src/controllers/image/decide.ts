@@ -33,6 +33,13 @@ export interface VmSource {
   readonly memoryRefusal: string | undefined;
 }
 
+/** What the runner of a VM copies its disk for. */
+export interface Export {
+  readonly id: string;
+  /** Undefined where the VM is gone, and the copy with it. */
+  readonly vm: Pick<VmSource, 'uid' | 'runner'> | undefined;
+}
+
 /** Everything that a pass knows; nothing in it changes while it runs. */
 export interface Observed {
   readonly disk: Image | Iso;
@@ -50,6 +57,8 @@ export interface Observed {
   readonly lostAt: number | undefined;
   readonly copySource: CopySource | undefined;
   readonly vmSource: VmSource | undefined;
+  /** The commit that was under way, where it is asked for no more. */
+  readonly withdrawn: Export | undefined;
   /** Who needs it, as `diskUsers` says; only looked at where it is being deleted. */
   readonly users: string | undefined;
   /** How often work for this request has failed in a row, and when it may be tried again. */
@@ -77,7 +86,7 @@ export type Work =
     };
 
 export type Plan =
-  /** Nothing to do but to keep the status true. */
+  /** Nothing to do but to keep the status true, of what is in the store or was refused. */
   | { readonly kind: 'stored'; readonly cleanUp: boolean }
   | { readonly kind: 'say'; readonly verdict: Verdict; readonly requeueAfterMs?: number }
   /** Its upload has not come whole yet. */
@@ -106,7 +115,8 @@ export function decide(observed: Observed): Plan {
     const how = `upload it: svc3 ${observed.kind.toLowerCase()} upload FILE ${disk.metadata.name}`;
     return { kind: 'await', verdict: { reason: 'AwaitingUpload', message: how } };
   }
-  if (isDone(disk, request)) return { kind: 'stored', cleanUp: observed.hasPods };
+  if (isDone(disk, request))
+    return { kind: 'stored', cleanUp: observed.hasPods || observed.withdrawn !== undefined };
   if (isRefused(disk, request)) return { kind: 'stored', cleanUp: observed.hasPods };
   if (observed.path === undefined)
     return stall('StoreMissing', 'this installation has no image store (chart value store.url)');

@@ -1,5 +1,6 @@
 import type { WorkFailed } from '../../api/worker.ts';
-import { isPassing, isSvc3Error, messageOf } from '../../errors.ts';
+import { isRefusal } from '../../controller/refusal.ts';
+import { isPassing, messageOf } from '../../errors.ts';
 import { failureFrom } from '../../worker/failure.ts';
 import type { Verdict } from './decide.ts';
 
@@ -55,7 +56,7 @@ export async function atCluster<T>(step: () => Promise<T>): Promise<T> {
   try {
     return await step();
   } catch (error) {
-    if (!isSvc3Error(error, 'Forbidden', 'Invalid', 'BadRequest')) throw error;
+    if (!isRefusal(error)) throw error;
     throw new StepFailed({ reason: 'WorkerRefused', message: messageOf(error).slice(0, 1024) }, error);
   }
 }

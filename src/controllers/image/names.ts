@@ -56,11 +56,16 @@ export function meantVm(disk: Image | Iso): string | undefined {
  */
 export function requestOf(disk: Image | Iso): string | undefined {
   const commit = commitOf(disk);
-  if (commit !== undefined) return `commit/${commit.vm}/${commit.request}`;
+  if (commit !== undefined) return commitRequest(commit);
   const source: Image['spec']['source'] = disk.spec.source;
   if (source.upload !== undefined)
     return disk.metadata.annotations?.[imageAnnotations.upload]?.slice(-64) ?? disk.status?.request;
   return 'create';
+}
+
+/** A commit as a request, also once it is asked for no more. */
+export function commitRequest({ vm, request }: ImageCommit): string {
+  return `commit/${vm}/${request}`;
 }
 
 /** What the status says of a request that was carried out or refused, so that it is not taken up again. */

@@ -2,9 +2,18 @@ import { isTrue } from '../../controller/conditions.ts';
 import { commitRefusal } from '../../api/committarget.ts';
 import { comesTooLate } from '../../api/diskcopies.ts';
 import { memoryRefusal } from '../../api/memory.ts';
+import type { Vm } from '../../api/vm.ts';
 import type { Disk, ImageCaches } from './caches.ts';
-import type { CopySource, Observed, VmSource } from './decide.ts';
-import { architectureOf, vmNameOf, requestOf, workerPodName, workId } from './names.ts';
+import type { CopySource, Export, Observed, VmSource } from './decide.ts';
+import {
+  architectureOf,
+  commitOf,
+  commitRequest,
+  vmNameOf,
+  requestOf,
+  workerPodName,
+  workId,
+} from './names.ts';
 import { repositoryPathOf, type DiskKind } from './repositorypath.ts';
 import type { WorkBackoff } from './workbackoff.ts';
 import type { ImageSettings } from './settings.ts';
@@ -42,6 +51,7 @@ export function observe(parts: ObserveParts, disk: Disk, now: number): Observed 
     lostAt: earliest(owned.map(lostAt)),
     copySource: copySourceOf(caches, disk),
     vmSource: vmSourceOf(caches, disk),
+    withdrawn: withdrawnOf(caches, disk),
     users:
       disk.metadata.deletionTimestamp === undefined ? undefined : cachedUsers({ disk, kind, path }, caches),
     retryAt: id === undefined ? 0 : backoff.retryAt(id),
@@ -73,17 +83,31 @@ function vmSourceOf({ vms }: ImageCaches, disk: Disk): VmSource | undefined {
   const vmName = vmNameOf(disk);
   const vm = vmName === undefined ? undefined : vms.get(vmName, namespace);
   if (vm === undefined) return undefined;
-  const { runner, effective } = vm.status ?? {};
+  const { effective } = vm.status ?? {};
   return {
     uid: vm.metadata.uid,
-    runner:
-      runner?.address === undefined
-        ? undefined
-        : { address: runner.address, fingerprint: runner.fingerprint },
+    runner: runnerOf(vm),
     architecture: effective?.architecture ?? architectureOf(disk),
     deletionTimestamp: vm.metadata.deletionTimestamp,
     commitRefusal: commitRefusal(vm, name),
     powerState: vm.status?.powerState,
     memoryRefusal: effective === undefined ? undefined : memoryRefusal(effective),
+  };
+}
+
+function runnerOf({ status }: Vm): VmSource['runner'] {
+  const { address, fingerprint } = status?.runner ?? {};
+  return address === undefined ? undefined : { address, fingerprint };
+}
+
+/** The status knows whose disk was taken for it, and for which request, until that is forgotten. */
+function withdrawnOf({ vms }: ImageCaches, disk: Disk): Export | undefined {
+  const { vmUid, vmRequest } = disk.status ?? {};
+  if (vmRequest === undefined || commitOf(disk) !== undefined) return undefined;
+  const vm = vms.list(disk.metadata.namespace).find(({ metadata }) => metadata.uid === vmUid);
+  const request = commitRequest({ vm: vm?.metadata.name ?? '', request: vmRequest });
+  return {
+    id: workId(disk, request),
+    vm: vm === undefined ? undefined : { uid: vm.metadata.uid, runner: runnerOf(vm) },
   };
 }

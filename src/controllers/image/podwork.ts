@@ -5,15 +5,15 @@ import type { Pod, Secret } from '../../api/core.ts';
 import type { RunnerExport } from '../../api/runner.ts';
 import type { WorkSource, WorkSpec } from '../../api/worker.ts';
 import { ignoring } from '../../controller/ignoring.ts';
-import { isPassing, isSvc3Error } from '../../errors.ts';
+import { isPassing, isSvc3Error, messageOf } from '../../errors.ts';
 import type { KubeClient } from '../../kube/types.ts';
-import { parseReference } from '../../registry/reference.ts';
 import type { Disk } from './caches.ts';
 import type { Work } from './decide.ts';
 import { atCluster, atRunner, StepFailed } from './failure.ts';
 import { architectureOf, ticketSecret, wantsMemory, workerPodName } from './names.ts';
 import type { DiskKind, RepositoryPath } from './repositorypath.ts';
 import type { NamespaceRegistries } from './registries.ts';
+import { remoteRegistry } from './remotereference.ts';
 import type { OpenRunnerExports, RunnerExports } from './runner.ts';
 import type { ImageSettings } from './settings.ts';
 import { buildWorkerPod } from './workerpod.ts';
@@ -124,10 +124,7 @@ async function workSpec(
   architecture: 'amd64' | 'arm64',
 ): Promise<WorkSpec> {
   const namespace = disk.metadata.namespace;
-  const hosts = new Set([
-    path.registry,
-    ...(source.type === 'export' ? [] : [parseReference(source.reference, 'spec.source').registry]),
-  ]);
+  const hosts = new Set([path.registry, ...(source.type === 'export' ? [] : [registryOf(source)])]);
   const access = await Promise.all(
     [...hosts].map(async (host) => [host, await registries.access(namespace, host)] as const),
   );
@@ -141,6 +138,19 @@ async function workSpec(
     limits: { virtualBytes: settings.maxVirtualBytes, fileBytes: settings.scratchBytes },
     port: settings.workerPort,
   };
+}
+
+/** @throws StepFailed where what is named is no reference: nobody else says so of an object that was applied. */
+function registryOf({ type, reference }: Exclude<WorkSource, { type: 'export' }>): string {
+  try {
+    return remoteRegistry(
+      reference,
+      type === 'remote' ? 'spec.source.remote.reference' : 'spec.source.upload',
+    );
+  } catch (error) {
+    if (!isSvc3Error(error, 'Invalid')) throw error;
+    throw new StepFailed({ reason: 'SourceNotFound', message: messageOf(error).slice(0, 1024) }, error);
+  }
 }
 
 /**

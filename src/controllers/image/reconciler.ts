@@ -16,6 +16,7 @@ import {
   inUse,
   isGivenUpEmpty,
   watchMs,
+  type Export,
   type Observed,
   type Plan,
   type Verdict,
@@ -36,7 +37,14 @@ import { formerPlaceOf, type DiskKind, type RepositoryPath } from './repositoryp
 import { exportShare, forgetExport, startExport, startWorker, type PodWorkParts } from './podwork.ts';
 import { Reporter, type ReporterParts } from './reporter.ts';
 import type { WorkBackoff } from './workbackoff.ts';
-import { refusedStatus, storedBy, storedStatus, verdictStatus, type Stored } from './status.ts';
+import {
+  answeredStatus,
+  refusedStatus,
+  storedBy,
+  storedStatus,
+  verdictStatus,
+  type Stored,
+} from './status.ts';
 import { copyInStore, forgetUpload, makeBlank, purge } from './storework.ts';
 import type { LiveUsers } from './users.ts';
 import type { VanishedDisks } from './vanished.ts';
@@ -97,9 +105,7 @@ export class ImageReconciler {
     switch (plan.kind) {
       case 'stored':
         if (plan.cleanUp) await this.#cleanUp(observed);
-        // A refusal stays as it was said.
-        if (disk.status?.digest === undefined) return undefined;
-        return this.#reporter.report(disk, storedStatus(disk, this.#parts.now()));
+        return this.#reporter.report(disk, answeredStatus(disk, this.#parts.now()));
       case 'say':
         await this.#say(observed, plan.verdict);
         return plan.requeueAfterMs === undefined ? undefined : { requeueAfterMs: plan.requeueAfterMs };
@@ -244,9 +250,10 @@ export class ImageReconciler {
 
   /** What was uploaded goes before the pods: as long as they are there, a clean-up that was cut short is made again. */
   async #cleanUp(observed: Observed): Promise<void> {
-    const { disk, kind, request = '', vmSource, hasPods } = observed;
-    if (isExport(disk)) {
-      const kept = await forgetExport(this.#parts, { disk, kind, id: workId(disk, request) }, vmSource);
+    const { disk, kind, hasPods } = observed;
+    const left = exportOf(observed);
+    if (left !== undefined) {
+      const kept = await forgetExport(this.#parts, { disk, kind, id: left.id }, left.vm);
       if (kept !== undefined) this.#reporter.warn(disk, 'TicketKept', kept);
     }
     if (!hasPods || this.#livePods(disk).length === 0) return;
@@ -362,7 +369,8 @@ export class ImageReconciler {
 
   async #release(key: string, observed: Observed): Promise<void> {
     const { disk, request = '' } = observed;
-    if (isExport(disk)) await atTicket(() => this.#cleanUp({ ...observed, hasPods: false }));
+    if (exportOf(observed) !== undefined)
+      await atTicket(() => this.#cleanUp({ ...observed, hasPods: false }));
     this.#parts.backoff.clear(workId(disk, request));
     this.#reporter.forget(disk.metadata.uid);
     const { client, kind, expected } = this.#parts;
@@ -380,6 +388,12 @@ export class ImageReconciler {
 
 function isExport(disk: Disk): boolean {
   return vmNameOf(disk) !== undefined;
+}
+
+/** What a ticket and a copy may be left of: a commit that was withdrawn, else the request where it is about the disk of a VM. */
+function exportOf({ disk, request = '', vmSource, withdrawn }: Observed): Export | undefined {
+  if (withdrawn !== undefined) return withdrawn;
+  return isExport(disk) ? { id: workId(disk, request), vm: vmSource } : undefined;
 }
 
 function knownPath({ path }: Observed): RepositoryPath {

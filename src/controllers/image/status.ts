@@ -1,6 +1,6 @@
 import type { Image, ImageMemory, ImageStatus, Iso } from '../../api/image.ts';
 import { formatQuantity } from '../../api/quantity.ts';
-import { conditionTypes, diskWaitsForPerson, diskWaitsForUpload } from '../../api/reasons.ts';
+import { conditionTypes, diskRefusals, diskWaitsForPerson, diskWaitsForUpload } from '../../api/reasons.ts';
 import type { WorkDone } from '../../api/worker.ts';
 import { findCondition, removeCondition, setCondition } from '../../controller/conditions.ts';
 import { readyStatus, type Progress } from '../../controller/kstatus.ts';
@@ -10,6 +10,7 @@ import { referenceOf, type RepositoryPath } from './repositorypath.ts';
 
 const { ready, committed, stalled, reconciling } = conditionTypes;
 type Conditions = NonNullable<ImageStatus['conditions']>;
+type Condition = Conditions[number];
 
 /** What a piece of work made, as status fields. */
 export interface Stored {
@@ -78,12 +79,28 @@ export function storedStatus(
   const isReady = { type: ready, status: 'True', reason: 'Stored', message, observedGeneration } as const;
   let conditions = setCondition(old, isReady, now);
   conditions = removeCondition(removeCondition(conditions, stalled), reconciling);
-  // No commit waits for an upload; a stored disk that had lost its annotation was said to.
-  if (diskWaitsForUpload.has(findCondition(conditions, committed)?.reason ?? ''))
+  if (isSaidInVain(disk, findCondition(conditions, committed)))
     conditions = removeCondition(conditions, committed);
   if (made?.answer.commitRequest !== undefined)
     conditions = setCondition(conditions, { ...isReady, type: committed }, now);
   return { ...known, ...made?.stored, ...made?.answer, observedGeneration, conditions };
+}
+
+/** Whether what is said of a commit is of none that anybody asks for. The refusal of an upload over a stored disk is said there, too. */
+function isSaidInVain(disk: Image | Iso, said: Condition | undefined): boolean {
+  if (said === undefined || said.status === 'True') return false;
+  // No commit waits for an upload; a stored disk that had lost its annotation was said to.
+  if (diskWaitsForUpload.has(said.reason)) return true;
+  const isOfUpload = diskRefusals.has(said.reason) && said.observedGeneration === generationOf(disk);
+  return commitOf(disk) === undefined && !isOfUpload;
+}
+
+/** The request was answered before: what is stored is, and what was refused is refused for the disk as it is now, too. */
+export function answeredStatus(disk: Image | Iso, now: Date): ImageStatus {
+  const refusal = findCondition(disk.status?.conditions, stalled);
+  return disk.status?.digest === undefined && refusal !== undefined
+    ? verdictStatus(disk, { reason: refusal.reason, message: refusal.message }, now)
+    : storedStatus(disk, now);
 }
 
 export interface VerdictExtra {

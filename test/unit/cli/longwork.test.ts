@@ -95,13 +95,44 @@ describe('work on a disk', () => {
     expect(shown.items).toEqual([]);
   });
 
-  test('is waited for where a replica of the api is a moment behind', async () => {
-    const before = item({ state: 'Ready', commitRequest: 'zero' });
-    const end = item({ state: 'Ready', commitRequest: 'one' });
-    looks = [before, before, asked, end];
-    await soon(showWork(aContext(), 'image', { begun: asked, disks, wait: true }));
-    expect(shown.items).toEqual([end]);
+  test('that was withdrawn is none that was done', async () => {
+    looks = [asked, ...Array.from({ length: 20 }, () => item({ state: 'Ready' }))];
+    const waiting = soon(showWork(aContext(), 'image', { begun: asked, disks, wait: true }));
+    await expect(waiting).rejects.toMatchObject({
+      reason: 'Conflict',
+      message: 'the commit of image golden was withdrawn',
+    });
+    expect(shown.items).toEqual([]);
   });
+
+  test.each(['zero', undefined])(
+    'is none that was done where one stops while a replica shows the image before it (%s)',
+    async (commitRequest) => {
+      const stopping = new AbortController();
+      const before = item({ state: 'Ready', ...(commitRequest === undefined ? {} : { commitRequest }) });
+      const behind = {
+        async get() {
+          stopping.abort();
+          return before;
+        },
+      } as unknown as Disks;
+      const { signal } = stopping;
+      const waiting = showWork(aContext({ signal }), 'image', { begun: asked, disks: behind, wait: true });
+      await expect(soon(waiting)).rejects.toMatchObject({ reason: 'Timeout' });
+      expect(shown.items).toEqual([]);
+    },
+  );
+
+  test.each(['zero', undefined])(
+    'is waited for where a replica of the api is a moment behind (%s)',
+    async (commitRequest) => {
+      const before = item({ state: 'Ready', ...(commitRequest === undefined ? {} : { commitRequest }) });
+      const end = item({ state: 'Ready', commitRequest: 'one' });
+      looks = [before, before, asked, end];
+      await soon(showWork(aContext(), 'image', { begun: asked, disks, wait: true }));
+      expect(shown.items).toEqual([end]);
+    },
+  );
 
   test('on an image that was deleted is not that on another of its name', async () => {
     const first = item({ createdAt: '2026-11-01T10:00:00Z' });

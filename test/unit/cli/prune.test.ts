@@ -24,6 +24,8 @@ async function prune(...words: string[]) {
         disk('failed', 'Failed'),
         disk('made', 'Updating', { copyOf: 'by-copy' }),
         disk('by-copy'),
+        disk('waits', 'Failed', { saveOf: 'saved' }),
+        disk('waits-in-vain', 'Failed', { saveOf: 'never-there' }),
       ],
       delete: async (_namespace: string, name: string) => {
         deleted.push(name);
@@ -35,6 +37,7 @@ async function prune(...words: string[]) {
         [
           { image: 'by-vm' },
           { image: `registry.example.com:5000/svc3/x/by-place@sha256:${'0'.repeat(64)}` },
+          { name: 'saved', image: '' },
           { image: `registry.example.com:5000/svc3/y/unused@sha256:${'0'.repeat(64)}` },
         ] as VmItem[],
     } as Partial<Service['vms']>,
@@ -63,7 +66,7 @@ async function prune(...words: string[]) {
 
 describe('svc3 image prune', () => {
   test.each([[[]], [['--dry-run']]])(
-    '%j lists the images that nothing uses, and deletes none',
+    '%j lists the images that nothing uses and no VM waits for, and deletes none',
     async (words) => {
       const { code, stdout, deleted } = await prune(...words);
       expect([code, deleted]).toEqual([0, []]);
@@ -72,13 +75,13 @@ describe('svc3 image prune', () => {
           .trim()
           .split('\n')
           .map((line) => line.split('/').at(-1)),
-      ).toEqual(['unused', 'failed']);
+      ).toEqual(['unused', 'failed', 'waits-in-vain']);
     },
   );
 
   test('--yes deletes them', async () => {
     const { code, deleted } = await prune('--yes');
-    expect([code, deleted]).toEqual([0, ['unused', 'failed']]);
+    expect([code, deleted]).toEqual([0, ['unused', 'failed', 'waits-in-vain']]);
   });
 
   test('--yes --dry-run is refused', async () => {

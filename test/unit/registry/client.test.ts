@@ -568,8 +568,7 @@ describe('a login', () => {
   test('is sent when it is asked for, and from then on', async () => {
     registry.answers.set('/v2/', basicOnly);
     const known = withLogin();
-    await known.login();
-    await known.login();
+    expect([await known.login(), await known.login()]).toEqual([true, true]);
     expect(registry.requests).toHaveLength(3);
     expect(registry.credentials).toEqual([basic, basic]);
   });
@@ -583,7 +582,7 @@ describe('a login', () => {
 
   test('is asked for by 401 alone, whatever else a reply says', async () => {
     registry.answers.set('/v2/', saying(200, { 'www-authenticate': 'Basic realm="r"' }));
-    await withLogin().login();
+    expect(await withLogin().login()).toBe(false);
     expect([registry.requests, registry.credentials]).toEqual([['GET /v2/'], []]);
   });
 
@@ -685,9 +684,21 @@ describe('a login', () => {
     });
 
     test('asks anonymously without a credential, and for no scope to log in', async () => {
-      await client.login();
+      expect(await client.login()).toBe(false);
       expect(registry.requests).toEqual(['GET /v2/', 'GET /token?service=s', 'GET /v2/']);
       expect(registry.credentials).toEqual(['Bearer t0']);
+    });
+
+    test('are a login as well, also where the registry sends elsewhere once it has it', async () => {
+      expect(await withLogin().login()).toBe(true);
+      const [token, home] = ['/token', `http://localhost:${registry.address.split(':')[1]}/elsewhere`];
+      registry.answers.set('/elsewhere', saying(200));
+      registry.answers.set('/v2/', ({ headers }, response) => {
+        const realm = `Bearer realm="http://${registry.address}${token}",service="s"`;
+        if (headers.authorization === undefined) response.writeHead(401, { 'www-authenticate': realm }).end();
+        else response.writeHead(307, { location: home }).end();
+      });
+      expect(await withLogin().login()).toBe(true);
     });
 
     test('that the registry refuses, however new, are not asked for again and again', async () => {

@@ -70,7 +70,7 @@ export function memoryRegistry({ mounts = true } = {}): MemoryRegistry {
       const { mediaType = '' } = manifest as { mediaType?: string };
       return { digest: put(repository, tag, bytes, mediaType), size: bytes.length };
     },
-    login: async () => undefined,
+    login: async () => false,
     referrers: async () => undefined,
     async manifest(repository, name) {
       calls.push(`manifest ${repository} ${name}`);

@@ -62,10 +62,13 @@ describe('the registry of a credential', () => {
     });
   });
 
-  it.each(['Refused', 'Unreachable', 'Skipped'] as const)('may say %s, and it is stored', async (outcome) => {
-    const told = await added({ verify: 'always' }, { outcome, message: 'so it is' });
-    expect(told).toMatchObject({ replaced: false, verdict: { accepted: false, message: 'so it is' } });
-  });
+  it.each(['Refused', 'Unreachable', 'Skipped', 'Unasked'] as const)(
+    'may say %s, and it is stored',
+    async (outcome) => {
+      const told = await added({ verify: 'always' }, { outcome, message: 'so it is' });
+      expect(told).toMatchObject({ replaced: false, verdict: { accepted: false, message: 'so it is' } });
+    },
+  );
 
   it('may fail in any way, which says nothing of the credential', async () => {
     expect((await added({ verify: 'always' })).verdict).toEqual({

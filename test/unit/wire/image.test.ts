@@ -92,6 +92,23 @@ test.each<[what: string, status: Image['status'], copyOf: string | undefined]>([
   expect(item.copyOf).toBe(copyOf);
 });
 
+const stalledBy = (reason: string) => ({ conditions: [condition('Stalled', 'True', reason)] });
+test.each<[what: string, status: Image['status'], saveOf: string | undefined]>([
+  ['is still to be made', undefined, 'web'],
+  ['waits for somebody', stalledBy('RegistryDenied'), 'web'],
+  ['is there', { digest: `sha256:${'a'.repeat(64)}` }, undefined],
+  ['was refused', stalledBy('SourceDeleted'), undefined],
+  ['has no store to go to', stalledBy('StoreMissing'), undefined],
+])('a save that %s says whether it still needs its VM', (_what, status, saveOf) => {
+  const item = imageItem({
+    metadata: storedMeta({ name: 'mine', namespace: 'ns' }),
+    spec: { source: { vm: { name: 'web', mode: 'Save' } } },
+    ...(status === undefined ? {} : { status }),
+  });
+  expect(item.saveOf).toBe(saveOf);
+  expect(schema.parse(item)).toEqual(item);
+});
+
 describe('the memory beside a disk', () => {
   const digest = `sha256:${'a'.repeat(64)}`;
   const saved = { cpu: 2, cpuModel: 'Some CPU', accelerator: 'kvm', qemu: '10.0.3', stoppedMs: 43 } as const;

@@ -17,6 +17,7 @@ const failedCommit = {
 const now = (status: Image['status'], metadata: Partial<Image['metadata']> = {}): Image =>
   anImage({ blank: { size: '1Gi' } }, status, { generation: 2, ...metadata });
 const other: Image = { ...now(made), spec: { ...asked.spec, commit: { vm: 'a', request: 'x' } } };
+const committing: Image = { ...asked, spec: other.spec };
 
 test.each<[string, Image | undefined, object]>([
   [
@@ -32,6 +33,14 @@ test.each<[string, Image | undefined, object]>([
   ['was overtaken by another', other, { kind: 'failed', error: { reason: 'Conflict' } }],
 ])('a commit %s', (_, image, saving) => {
   expect(savingOf(asked, image)).toMatchObject(saving);
+});
+
+test('a commit that was withdrawn is not told as overtaken', () => {
+  const withdrawn = now({ ...made, observedGeneration: 3 }, { generation: 3 });
+  expect(savingOf(committing, withdrawn)).toMatchObject({
+    kind: 'failed',
+    error: { reason: 'Conflict', message: 'the commit of image disk was withdrawn' },
+  });
 });
 
 test('an image says which commit it is asked for', () => {

@@ -9,15 +9,18 @@ let address: string;
 let asked: (string | undefined)[];
 /** What the registry says to a login that it does not take. */
 let refusal: number;
+/** Whether it asks for a login at all. */
+let asks: boolean;
 
 beforeEach(async () => {
   asked = [];
   refusal = 401;
+  asks = true;
   const right = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
   const server = createServer((request, response) => {
     const { authorization } = request.headers;
     asked.push(authorization);
-    if (authorization === right) response.end('{}');
+    if (authorization === right || !asks) response.end('{}');
     else {
       const status = authorization === undefined ? 401 : refusal;
       response.writeHead(status, { 'www-authenticate': 'Basic realm="x"' }).end(`you sent ${authorization}`);
@@ -54,6 +57,15 @@ describe('a login', () => {
       expect(message).not.toMatch(/wrong-one|d3Jvbmctb25l/);
     },
   );
+
+  test('that nobody asks for is none that was accepted', async () => {
+    asks = false;
+    expect(await login()).toEqual({
+      outcome: 'Unasked',
+      message: `registry ${address} asks for no login at /v2/: not verified`,
+    });
+    expect(asked).toEqual([undefined]);
+  });
 
   test('that nobody answers is none', async () => {
     const { outcome } = await login({ server: 'http://127.0.0.1:9' });

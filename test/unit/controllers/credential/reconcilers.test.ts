@@ -131,6 +131,17 @@ describe('the pull Secret of a namespace', () => {
     expect([refusal('team'), onRefusal.mock.calls.length]).toEqual([undefined, 2]);
   });
 
+  test('that a webhook keeps back since it does not answer is told of, without a password', async () => {
+    const { reconcile, refusal } = reconciler();
+    apply.mockRejectedValue(refused('InternalError', 'failed calling webhook "policy": it got s3cret'));
+    await expect(reconcile('team')).rejects.toMatchObject({ reason: 'InternalError' });
+    expect(refusal('team')).toBe('failed calling webhook "policy": it got ***');
+    apply.mockRejectedValue(refused('InternalError', 'etcdserver: no leader'));
+    vi.advanceTimersByTime(spacingMs);
+    await expect(reconcile('team')).rejects.toThrow('no leader');
+    expect(refusal('team')).toContain('failed calling webhook');
+  });
+
   test('whose deletion is refused is told of in the words of who refuses', async () => {
     const { reconcile, refusal } = reconciler();
     credentials = [];

@@ -51,6 +51,7 @@ export function observed(disk: Image, more: Partial<Observed> = {}): Observed {
     lostAt: undefined,
     copySource: undefined,
     vmSource: undefined,
+    withdrawn: undefined,
     users: undefined,
     retryAt: 0,
     now: 1_000_000,

@@ -294,6 +294,80 @@ describe('a new Image', () => {
   });
 });
 
+describe('a commit that is asked for no more', () => {
+  const underWay: ImageStatus = {
+    ...wasStored,
+    vmUid: 'vm-uid',
+    vmRequest: 'two',
+    conditions: [
+      { ...condition('Ready', 'True', 'Stored'), message: `stored as ${digest}` },
+      condition('Committed', 'Unknown', 'Working'),
+      condition('Reconciling', 'True', 'Progressing'),
+    ],
+  };
+  const aVm = (name = 'web', uid = 'vm-uid') =>
+    ({
+      metadata: storedMeta({ name, namespace: 'team', uid }),
+      spec: {},
+      status: { runner: { address: '10.0.0.1' } },
+    }) as Vm;
+  const forgotten = vi.spyOn(runner, 'deleteExport');
+  const types = () => stored?.status?.conditions?.map(({ type }) => type);
+  beforeEach(() => void forgotten.mockClear());
+
+  test.each<[string, Image['spec']['source']]>([
+    ['blank', { blank: { size: '1Gi' } }],
+    ['saved of another VM', { vm: { name: 'first', mode: 'Save' } }],
+  ])('leaves no ticket and no copy of it behind for an Image that is %s, once', async (_, source) => {
+    vms = [aVm('first', 'first-uid'), aVm()];
+    given(source, underWay, { ...held, generation: 2 });
+    await pass();
+    expect(calls).toEqual(['apply secrets', 'forget export', 'apply images']);
+    expect(forgotten.mock.calls).toEqual([[idOf('commit/web/two')]]);
+    expect([types(), stored?.status?.observedGeneration]).toEqual([['Ready'], 2]);
+    expect(stored?.status).not.toHaveProperty('vmRequest');
+    seen();
+    calls = [];
+    await pass();
+    expect(calls).toEqual([]);
+  });
+
+  test('leaves no ticket behind where its VM is gone', async () => {
+    given(remote, underWay, { ...held, generation: 2 });
+    await pass();
+    expect(calls).toEqual(['apply secrets', 'apply images']);
+  });
+
+  test('leaves nothing behind where its Image is being deleted', async () => {
+    vms = [aVm()];
+    given(remote, underWay, { ...deleted, generation: 2 });
+    await pass();
+    expect(calls).toEqual(['apply secrets', 'forget export', 'release']);
+  });
+});
+
+describe('an Image that was refused', () => {
+  const refusal = { ...condition('Ready', 'False', 'SourceDeleted'), message: 'VM web was deleted' };
+  const wasRefused = (observedGeneration: number): ImageStatus => ({
+    observedGeneration,
+    conditions: [
+      { ...refusal, observedGeneration },
+      { ...refusal, type: 'Stalled', status: 'True', observedGeneration },
+    ],
+  });
+
+  test('says so of what it is now, and writes that once', async () => {
+    given({ vm: { name: 'web', mode: 'Save' } }, wasRefused(1), { ...held, generation: 2 });
+    await pass();
+    expect(calls).toEqual(['apply images']);
+    expect(stored?.status).toEqual(wasRefused(2));
+    expect(told()).toEqual([]);
+    seen();
+    await pass();
+    expect(calls).toEqual(['apply images']);
+  });
+});
+
 describe('a worker pod', () => {
   test('that has not begun leaves the progress as it was said, and is looked at again', async () => {
     given(remote, { progress: 30 });
@@ -450,6 +524,26 @@ describe('a worker pod', () => {
 });
 
 describe('a step that fails', () => {
+  test.each([
+    'registry.example.com/Team/Debian:12',
+    'https://registry.example.com/team/debian:12',
+    `registry.example.com/team/debian@sha512:${'a'.repeat(128)}`,
+    'registry.example.com:99999/team/debian:12',
+  ])('since %s is no reference says so', async (reference) => {
+    given({ remote: { reference } });
+    expect(await pass()).toMatchObject({ requeueAfterMs: expect.any(Number) });
+    expect([stalled(), calls]).toEqual(['SourceNotFound', ['apply images']]);
+    expect(ready()?.message).toMatch(/^spec\.source\.remote\.reference: /);
+  });
+
+  test('since a webhook does not answer says so', async () => {
+    given(remote);
+    const words = 'Internal error occurred: failed calling webhook "policy.example.com": timeout';
+    vi.spyOn(client, 'create').mockRejectedValueOnce(new Svc3Error('InternalError', words));
+    expect(await pass()).toMatchObject({ requeueAfterMs: expect.any(Number) });
+    expect(ready()).toMatchObject({ status: 'False', reason: 'WorkerRefused', message: words });
+  });
+
   test('is told of and tried again after a time that grows', async () => {
     given({ blank: { size: '1Gi' } });
     outage = new Svc3Error('ServiceUnavailable', 'connection refused');

@@ -40,6 +40,24 @@ describe('the status of a disk', () => {
     },
   );
 
+  const refusedBefore = condition('Committed', 'False', 'DiskRefused');
+  test.each<[string, object, boolean]>([
+    ['is under way', condition('Committed', 'Unknown', 'Working'), false],
+    ['waits', condition('Committed', 'False', 'RegistryDenied'), false],
+    ['was refused', refusedBefore, false],
+    ['is in the store', condition('Committed', 'True', 'Stored'), true],
+    ['is an upload over it that was refused', { ...refusedBefore, observedGeneration: 2 }, true],
+  ])('that is stored says of a commit that %s, and nobody asks for: %o %s', (_, said, stays) => {
+    const conditions = [condition('Ready', 'True', 'Stored'), said] as never;
+    const disk = anImage({ blank: { size: '1Gi' } }, { digest, conditions }, { generation: 2 });
+    const status = storedStatus(disk, now);
+    expect(status.conditions?.some(({ type }) => type === 'Committed')).toBe(stays);
+    expect(status.observedGeneration).toBe(2);
+    // Who asks for it is told on.
+    const asked = { ...disk, spec: { ...disk.spec, commit: { vm: 'web', request: 'one' } } };
+    expect(storedStatus(asked, now).conditions?.some(({ type }) => type === 'Committed')).toBe(true);
+  });
+
   test('that is being made is not ready and says how far it is', () => {
     const status = verdictStatus(
       anImage({ upload: {} }),
