@@ -214,7 +214,7 @@ kube-apiserver refuses it and says what to do. \`svc3 vm set\` and [\`PATCH NS/v
 applies now and what waits; \`svc3 vm resize\` grows the disk.
 
 While changes wait, condition \`RestartRequired\` is True and names their fields. They come into force when the guest is started by
-[\`svc3 vm restart\`](power.md) or \`start\`, and whenever the VM gets a new pod. Some need another pod: a Persistent VM gets one when it is started then, on a node that
+[\`svc3 vm restart\`](power.md) or \`start\`, and whenever the VM gets a new pod, unless its guest goes on from its memory there ([power](power.md)). Some need another pod: a Persistent VM gets one when it is started then, on a node that
 fits the new settings. A guest that reboots, or is started again after a crash, keeps the old ones. The disk of an Ephemeral VM is in its pod, which
 is never replaced for a change, a stop or a restart.
 
