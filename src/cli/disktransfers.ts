@@ -40,7 +40,7 @@ export function uploadCommand(kind: Kind): Command {
       const filename = file === '-' ? name : path.basename(file);
       const { signal } = context;
       context.ifInterrupted(
-        `${kind} ${name}, if its upload had begun, stays without content: svc3 ${kind} delete ${name} removes it`,
+        `the upload to ${kind} ${name} is given up, unless all of it had come: svc3 ${kind} get ${name} shows whether there is such an ${kind}, and what it waits for`,
       );
       const begun = await disks.upload(ns, {
         name,
@@ -58,6 +58,7 @@ export function uploadCommand(kind: Kind): Command {
               },
             }),
         filename,
+        signal,
       });
       await showWork(context, kind, { begun, disks, wait });
     },

@@ -10,6 +10,19 @@ import { usageError } from './usage.ts';
 const answerIdleMs = 5000;
 
 /**
+ * Ends a stream once nothing has come for that long; `refresh` is for each chunk.
+ *
+ * @param isTold - whether what has come is with its reader: one that is slow gets the rest, too
+ */
+function endWhenIdle(stream: Duplex, isTold: () => boolean): NodeJS.Timeout {
+  const timer = setTimeout(() => {
+    if (stream.destroyed || isTold()) stream.destroy();
+    else timer.refresh();
+  }, answerIdleMs);
+  return timer;
+}
+
+/**
  * Joins a stream to standard input and output until the other side ends, or has nothing more to say after our end.
  *
  * @throws BadGateway, or why the api ended it, where it was cut
@@ -40,7 +53,7 @@ export async function pipeTerminal({ environment, signal }: Context, stream: Dup
     for await (const chunk of stdin) {
       if (!stream.write(chunk)) await new Promise((resolve) => stream.once('drain', resolve));
     }
-    idle = setTimeout(stop, answerIdleMs);
+    idle = endWhenIdle(stream, () => !stream.isPaused());
   })();
   // The end of the stream destroys the input under its reader, which is no failure.
   sending.catch(stop);
@@ -83,18 +96,27 @@ export async function listen(context: Context, where: string, open: () => Promis
   for (const socket of sockets) socket.destroy();
 }
 
+/** Joins a connection to a stream of its own until either is gone, or the other side has nothing more to say after the end of ours. */
 async function connect(socket: Socket, open: () => Promise<Duplex>): Promise<void> {
   const stream = await open();
   if (socket.destroyed) {
     stream.destroy();
     return;
   }
+  let idle: NodeJS.Timeout | undefined;
+  const sending = async () => {
+    await pipeline(socket, stream, { end: false });
+    idle = endWhenIdle(stream, () => socket.writableLength === 0);
+  };
   try {
-    await Promise.all([pipeline(socket, stream, { end: false }), pipeline(stream, socket)]);
+    const answering = pipeline(stream, socket);
+    stream.on('data', () => idle?.refresh());
+    await Promise.all([sending(), answering]);
   } catch (error) {
     // Either side hung up: so does the other. Why the api did is told.
     if (isSvc3Error(error)) throw error;
   } finally {
+    clearTimeout(idle);
     stream.destroy();
     socket.destroy();
   }

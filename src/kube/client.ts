@@ -182,11 +182,19 @@ function deleteRequest(
   const { uid, resourceVersion, propagationPolicy, gracePeriodSeconds } = options;
   const preconditions =
     uid === undefined && resourceVersion === undefined ? undefined : { uid, resourceVersion };
+  // kube-apiserver reads options of the query only where there is no body: a dry run there would delete.
+  const dryRun = options.dryRun === true ? ['All'] : undefined;
   return {
     method: 'DELETE',
     path: resourcePath(resource, key),
-    body: { apiVersion: 'v1', kind: 'DeleteOptions', preconditions, propagationPolicy, gracePeriodSeconds },
-    query: writeQuery(options),
+    body: {
+      apiVersion: 'v1',
+      kind: 'DeleteOptions',
+      preconditions,
+      propagationPolicy,
+      gracePeriodSeconds,
+      dryRun,
+    },
     ...signalOf(options),
   };
 }

@@ -1,7 +1,8 @@
 import { vms } from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
 import { bootField } from '../api/whendeleted.ts';
-import { disposeOfDisk, keptClaims } from '../controllers/vm/life/disposal.ts';
+import { diskMayStay, disposeOfDisk, keepDisk, keptClaims } from '../controllers/vm/life/disposal.ts';
+import { isSvc3Error, messageOf, Svc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
 import { deletionMessage, isHeld } from '../wire/vm.ts';
 import type { Waiter } from './waiter.ts';
@@ -37,9 +38,8 @@ export async function deleteVm(
 ): Promise<string | undefined> {
   const vm = await find();
   const kept = keptClaims(vm).filter(({ field }) => !options.deleteDisk || field !== bootField);
-  // Nobody else's disk goes, should another VM have the name by now.
-  const { uid } = (options.deleteDisk ? await disposeOfDisk(caller, vm) : vm).metadata;
-  await caller.delete(vms, { name, namespace }, options.deleteDisk ? { uid } : undefined);
+  if (options.deleteDisk) await deleteWithDisk({ caller, find }, vm);
+  else await caller.delete(vms, { name, namespace });
   for (const { field, name: claim } of kept)
     options.warn(
       `${field === bootField ? 'the disk' : field} of VM ${name} stays in PersistentVolumeClaim ${claim} until that is deleted`,
@@ -53,4 +53,43 @@ export async function deleteVm(
     },
   });
   return waited.kind === 'gone' ? undefined : deletionMessage(name, waited.object);
+}
+
+type Deleter = Pick<DeletionEnvironment, 'caller' | 'find'>;
+
+/**
+ * Tells the VM that its disk goes, too, and deletes it. It is tried first, and where it fails nevertheless the VM says what it said before: a
+ * later deletion without the disk leaves that. Nobody else's disk goes, should another VM have the name by now.
+ */
+async function deleteWithDisk({ caller, find }: Deleter, vm: Vm): Promise<void> {
+  const { name, namespace, uid } = vm.metadata;
+  const remove = () => caller.delete(vms, { name, namespace }, { uid });
+  if (!diskMayStay(vm)) return remove();
+  await tryDeletion(caller, vm);
+  try {
+    await disposeOfDisk(caller, vm);
+    await remove();
+  } catch (error) {
+    await setBack({ caller, find }, vm, error);
+    throw error;
+  }
+}
+
+/** @throws what the deletion would be refused with */
+async function tryDeletion(caller: KubeClient, { metadata: { name, namespace, uid } }: Vm): Promise<void> {
+  await caller.delete(vms, { name, namespace }, { uid, dryRun: true });
+}
+
+/** @throws the failure, and that the disk may go with the VM, where that could not be set back */
+async function setBack({ caller, find }: Deleter, vm: Vm, failure: unknown): Promise<void> {
+  try {
+    await keepDisk(caller, vm, find);
+  } catch (error) {
+    const stays = `disk.whenDeleted of VM ${vm.metadata.name} could not be set back (${messageOf(error)}): where it is Delete, the disk goes when the VM is deleted`;
+    throw new Svc3Error(
+      isSvc3Error(failure) ? failure.reason : 'InternalError',
+      `${messageOf(failure)}; ${stays}`,
+      { cause: failure },
+    );
+  }
 }

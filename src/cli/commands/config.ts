@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { command, type Command } from '../command.ts';
-import { configKeys } from '../config.ts';
-import { checkedUrl } from '../service/open.ts';
+import { configKeys, type Config, type ConfigChange } from '../config.ts';
+import { checkedUrl, trimmedUrl } from '../service/open.ts';
 import { usageError } from '../usage.ts';
 
 const settable = configKeys.filter((key) => key !== 'token');
@@ -10,7 +10,7 @@ const configSet = command({
   path: ['config', 'set'],
   summary: 'Set or remove one value of the configuration',
   description:
-    'Without VALUE the key is removed. Tokens are set with svc3 user set-token, which reads them from standard input.',
+    'Without VALUE the key is removed. Another baseUrl, or none, forgets token, login and caFile of the former one. Tokens are set with svc3 user set-token, which reads them from standard input.',
   arguments: {
     key: { summary: 'What to set', choices: settable, optional: true },
     value: { summary: 'Its value; absent removes it', optional: true },
@@ -28,12 +28,31 @@ const configSet = command({
     const { key, value } = apiUrl === undefined ? given : { key: 'baseUrl', value: apiUrl };
     if (key === undefined || (apiUrl !== undefined && given.key !== undefined))
       throw usageError('what to set is needed once: KEY VALUE, or --api-url URL');
-    await config.write({
-      [key]: value === undefined ? undefined : checked(key, value, environment.variables['PWD'] ?? '.'),
+    const folder = environment.variables['PWD'] ?? '.';
+    const change = { [key]: value === undefined ? undefined : checked(key, value, folder) };
+    let former: Config = {};
+    await config.update(async (present) => {
+      if (key === 'baseUrl') former = ofFormerAddress(present, change[key]);
+      return { ...(former.baseUrl === undefined ? {} : ofNoAddress), ...change };
     });
+    if (former.token !== undefined || former.caFile !== undefined) out.warning(forgotten(former));
     await out.done('config', key, value === undefined ? `Removed ${key}` : `Set ${key}`);
   },
 });
+
+const ofNoAddress: ConfigChange = { token: undefined, caFile: undefined };
+
+/** The address that `baseUrl` replaces, with what is for it alone: another server must not get that. Empty where there is none. */
+function ofFormerAddress(present: Config, baseUrl: string | undefined): Config {
+  const isOther = present.baseUrl !== undefined && trimmedUrl(present.baseUrl) !== baseUrl;
+  return isOther ? present : {};
+}
+
+function forgotten({ baseUrl, ...former }: Config): string {
+  const keys = (['token', 'caFile'] as const).filter((key) => former[key] !== undefined);
+  const verb = keys.length === 1 ? 'is' : 'are';
+  return `${keys.join(' and ')} of ${baseUrl} ${verb} forgotten; svc3 login URL gets those of another address`;
+}
 
 function checked(key: string, value: string, folder: string): string {
   if (key === 'baseUrl') return checkedUrl(value) ?? value;

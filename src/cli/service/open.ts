@@ -371,6 +371,11 @@ export function checkedUrl(text: string | undefined): string | undefined {
       `baseUrl: "${text}" is not an address such as https://svc3.example.com`,
     );
   }
+  return trimmedUrl(text);
+}
+
+/** An address as it is compared with others, whether it can be one or not. */
+export function trimmedUrl(text: string): string {
   return text.replace(/\/+$/, '').replace(/\/api\/v1$/, '');
 }
 

@@ -199,6 +199,8 @@ export interface UploadRequest {
   /** The file from a byte on, to go on after a cut; absent for what can be read only once. */
   readonly reopen?: (start: number) => Promise<Readable>;
   readonly filename: string;
+  /** With it what has been sent is given up in the store, unless all of it had come. */
+  readonly signal: AbortSignal;
 }
 
 /** A disk on its way. */

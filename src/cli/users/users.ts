@@ -8,7 +8,8 @@ import {
   serviceAccounts,
 } from '../../api/resources.ts';
 import type { ServiceAccount, SelfSubjectReview, Subject } from '../../api/core.ts';
-import { invalidField, isSvc3Error, Svc3Error } from '../../errors.ts';
+import type { KubeObject, Resource, Stored } from '../../api/object.ts';
+import { ifFound, invalidField, isSvc3Error, Svc3Error } from '../../errors.ts';
 import type { KubeClient } from '../../kube/types.ts';
 import { issueToken } from '../../usecases/token.ts';
 import { accountOf } from './names.ts';
@@ -43,6 +44,9 @@ export interface UsersOptions {
 }
 
 const group = 'rbac.authorization.k8s.io';
+
+/** Name of everything that gives an account of `svc3-users` a right. */
+const rightsName = (account: string) => `svc3-user-${account}`;
 
 /** People as ServiceAccounts of `svc3-users` (spec: "Authentication" 2, 4 and 5). */
 export function createUsers(options: UsersOptions) {
@@ -80,13 +84,17 @@ function userItem({ metadata: { name, annotations: found, creationTimestamp } }:
   };
 }
 
-/** The account, the right to mint its own tokens, and what else the person may do; applied, so that it can be repeated. */
+/**
+ * The account, the right to mint its own tokens, and what else the person may do; applied, so that it can be repeated. An account
+ * that is made has no right of an earlier one of its name.
+ */
 async function addUser(client: KubeClient, user: string, rights: Rights): Promise<UserItem> {
   const account = accountOf(user);
   const marks = { [labels.user]: 'true', [labels.partOf]: 'svc3' };
   for (const namespace of rights.namespaces) await requireNamespace(client, namespace);
+  await takeAwayFormer(client, account);
   const created = await createAccount(client, account, user, rights.completes === true);
-  const name = `svc3-user-${account}`;
+  const name = rightsName(account);
   const person: Subject = { kind: 'User', apiGroup: group, name: user };
   const self: Subject = { kind: 'ServiceAccount', name: account, namespace: namespaces.users };
   const metadata = { name, namespace: namespaces.users, labels: marks };
@@ -150,32 +158,67 @@ async function requireNamespace(client: KubeClient, name: string): Promise<void>
   }
 }
 
-/** The account goes first: from then on its tokens are dead, whatever happens to the rest. */
+/**
+ * The account goes first: from then on its tokens are dead, whatever happens to the rest. A removal that broke off is finished by
+ * the next one.
+ *
+ * @throws NotFound where there is neither an account nor a right of that name
+ */
 async function removeUser(client: KubeClient, user: string): Promise<void> {
   const account = accountOf(user);
-  const name = `svc3-user-${account}`;
+  let gone: Svc3Error | undefined;
   try {
     await client.delete(serviceAccounts, { name: account, namespace: namespaces.users });
   } catch (error) {
     if (!isSvc3Error(error, 'NotFound')) throw error;
-    throw new Svc3Error('NotFound', `no user ${user}`, { cause: error });
+    gone = error;
   }
-  const own = `${labels.user}=true`;
-  const bound = (await client.list(roleBindings, { labelSelector: own })).items.filter(
-    ({ metadata }) => metadata.name === name,
-  );
-  for (const { metadata } of bound) {
-    await quietly(client.delete(roleBindings, { name, namespace: metadata.namespace }));
-  }
-  await quietly(client.delete(roles, { name, namespace: namespaces.users }));
-  await quietly(client.delete(clusterRoleBindings, { name }));
+  const rights = await rightsOf(client, account);
+  if (gone !== undefined && rights.length === 0)
+    throw new Svc3Error('NotFound', `no user ${user}`, { cause: gone });
+  await takeAway(client, rights);
 }
 
-async function quietly(deletion: Promise<void>): Promise<void> {
-  try {
-    await deletion;
-  } catch (error) {
-    if (!isSvc3Error(error, 'NotFound')) throw error;
+/** What is left of an account that is gone: one of its name would inherit it. */
+async function takeAwayFormer(client: KubeClient, account: string): Promise<void> {
+  const former = await rightsOf(client, account);
+  if (former.length === 0) return;
+  // Asked after the list: what is in it is then of no account that somebody else adds meanwhile.
+  const present = await ifFound(client.get(serviceAccounts, account, namespaces.users));
+  if (present === undefined) await takeAway(client, former);
+}
+
+interface Right {
+  readonly resource: Resource<KubeObject>;
+  readonly key: { readonly name: string; readonly namespace?: string };
+  readonly uid: string;
+}
+
+/** Those in the whole cluster first. */
+const kindsOfRights: readonly Resource<Stored<KubeObject>>[] = [clusterRoleBindings, roleBindings, roles];
+
+/** What svc3 has made to give an account its rights, in the order in which it is taken away. */
+async function rightsOf(client: KubeClient, account: string): Promise<Right[]> {
+  const name = rightsName(account);
+  const made = { labelSelector: `${labels.user}=true`, fieldSelector: `metadata.name=${name}` };
+  const rights: Right[] = [];
+  for (const resource of kindsOfRights) {
+    for (const { metadata } of (await client.list(resource, made)).items) {
+      const { namespace, uid } = metadata;
+      rights.push({ resource, key: { name, ...(namespace === undefined ? {} : { namespace }) }, uid });
+    }
+  }
+  return rights;
+}
+
+/** In their order. One that is gone is passed over, and so is another object that has its name by now. */
+async function takeAway(client: KubeClient, rights: readonly Right[]): Promise<void> {
+  for (const { resource, key, uid } of rights) {
+    try {
+      await client.delete(resource, key, { uid });
+    } catch (error) {
+      if (!isSvc3Error(error, 'NotFound', 'Conflict')) throw error;
+    }
   }
 }
 

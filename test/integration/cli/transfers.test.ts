@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Readable } from 'node:stream';
+import { addAbortSignal, Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { images, isos } from '../../../src/api/resources.ts';
@@ -64,6 +64,7 @@ const upload = (name: string, reopen?: (start: number) => Promise<Readable>, siz
       body: Readable.from([disk], { objectMode: false }),
       ...(size === undefined ? {} : { size }),
       ...(reopen === undefined ? {} : { reopen }),
+      signal: new AbortController().signal,
     },
   );
 
@@ -79,8 +80,8 @@ async function contentOf(name: string): Promise<Buffer> {
 describe('an upload of the command line', () => {
   test('goes on where its connection broke, as often as it breaks', async () => {
     const starts: number[] = [];
-    // The first connection is that of the beginning: its request goes on in it.
-    proxy.cut({ up: 900_000 }, { up: 700_000 }, { up: 800_000 });
+    // The first connection is that of the beginning.
+    proxy.cut({}, { up: 900_000 }, { up: 700_000 }, { up: 800_000 });
     const item = await upload(
       'broken',
       async (start) => {
@@ -99,7 +100,7 @@ describe('an upload of the command line', () => {
   test('of a small file goes on as well', async () => {
     const file = join(folder, 'small.qcow2');
     await writeFile(file, disk);
-    proxy.cut({ up: 900_000 });
+    proxy.cut({}, { up: 900_000 });
     const env = {
       SVC3_API_URL: `https://localhost:${proxy.port}`,
       SVC3_TOKEN: transfer.cluster.adminToken,
@@ -117,13 +118,32 @@ describe('an upload of the command line', () => {
   });
 
   test('from a pipe that broke off fails and makes no Image', async () => {
-    proxy.cut({ up: 900_000 });
+    proxy.cut({}, { up: 900_000 });
     await expect(upload('brokenpipe')).rejects.toMatchObject({ reason: 'ServiceUnavailable' });
     await expect(transfer.cluster.client.get(images, 'brokenpipe', transfer.namespace)).rejects.toMatchObject(
       {
         reason: 'NotFound',
       },
     );
+  });
+
+  test('that is interrupted leaves nothing in the store, and makes no Image', async () => {
+    const stopping = new AbortController();
+    const body = new Readable({ read: () => undefined });
+    const { store, repository, cluster, namespace } = transfer;
+    const stored = async () =>
+      (await store.tags(repository('interrupted'))).filter((tag) => tag.startsWith('upload-'));
+    const { signal } = stopping;
+    const request = { name: 'interrupted', filename: 'disk', body: addAbortSignal(signal, body), signal };
+    const get = () => Promise.reject(new Error('it is not complete'));
+    const sending = uploadResumably(api, { path: transfer.ns('/upload/image'), get }, request);
+    await expect.poll(stored).toHaveLength(1);
+    stopping.abort();
+    await expect(sending).rejects.toMatchObject({ reason: 'ServiceUnavailable' });
+    expect(await stored()).toEqual([]);
+    await expect(cluster.client.get(images, 'interrupted', namespace)).rejects.toMatchObject({
+      reason: 'NotFound',
+    });
   });
 
   test('to a name that is taken is refused before anything is sent', async () => {

@@ -1,8 +1,16 @@
 import { readFile, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { namespaces, roleBindings, selfSubjectReviews, serviceAccounts } from '../../../src/api/resources.ts';
+import {
+  clusterRoleBindings,
+  namespaces,
+  roleBindings,
+  roles,
+  selfSubjectReviews,
+  serviceAccounts,
+} from '../../../src/api/resources.ts';
 import type { SelfSubjectReview } from '../../../src/api/core.ts';
+import type { KubeObject } from '../../../src/api/object.ts';
 import { isSvc3Error } from '../../../src/errors.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 import { createUsers } from '../../../src/cli/users/users.ts';
@@ -136,16 +144,17 @@ describe('svc3 sa, straight on kube-apiserver', () => {
   });
 });
 
+const users = () =>
+  createUsers({
+    client: cluster.client,
+    server: cluster.server,
+    context: 'test',
+    ownBearer: () => Promise.resolve(undefined),
+    warning: () => undefined,
+  });
+
 describe('an account that is there already, as `svc3 dev up` finds it', () => {
   const rights = { clusterAdmin: false, role: 'view', namespaces: [], completes: true };
-  const users = () =>
-    createUsers({
-      client: cluster.client,
-      server: cluster.server,
-      context: 'test',
-      ownBearer: () => Promise.resolve(undefined),
-      warning: () => undefined,
-    });
 
   it('gets what it lacks: the run before was ended after its first write', async () => {
     const user = `cut-${person}`;
@@ -162,5 +171,43 @@ describe('an account that is there already, as `svc3 dev up` finds it', () => {
       metadata: { name: accountOf(user), namespace: 'svc3-users' },
     });
     await expect(users().add(user, rights)).rejects.toThrow(/is of no user of svc3; delete it/);
+  });
+});
+
+describe('an account that is gone without its rights', () => {
+  /** What is left of the rights of a user, by kind. */
+  async function rightsOf(user: string): Promise<string[]> {
+    const name = `svc3-user-${accountOf(user)}`;
+    const found = await Promise.all(
+      [clusterRoleBindings, roleBindings, roles].map((resource) =>
+        cluster.client.list<KubeObject>(resource, { fieldSelector: `metadata.name=${name}` }),
+      ),
+    );
+    return found.flatMap(({ items }) => items.map(({ metadata }) => metadata?.namespace ?? 'everywhere'));
+  }
+
+  const everything = { clusterAdmin: true, role: 'view', namespaces: [] as string[] };
+  const administrators = ['everywhere', 'svc3-users', 'svc3-users'];
+
+  async function cutOff(user: string): Promise<void> {
+    await users().add(user, { ...everything, namespaces: [ns] });
+    expect((await rightsOf(user)).toSorted()).toEqual([...administrators, ns].toSorted());
+    await cluster.client.delete(serviceAccounts, { name: accountOf(user), namespace: 'svc3-users' });
+  }
+
+  it('is removed wholly by the next svc3 user remove, and then there is none', async () => {
+    const user = `half-${person}`;
+    await cutOff(user);
+    await users().remove(user);
+    expect(await rightsOf(user)).toEqual([]);
+    await expect(users().remove(user)).rejects.toThrow(`no user ${user}`);
+  });
+
+  it('leaves the next one of its name nothing', async () => {
+    const user = `heir-${person}`;
+    await cutOff(user);
+    await users().add(user, { clusterAdmin: false, role: 'view', namespaces: [] });
+    expect(await rightsOf(user)).toEqual(['svc3-users', 'svc3-users']);
+    await users().remove(user);
   });
 });

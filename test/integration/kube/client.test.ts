@@ -69,8 +69,14 @@ describe('objects', () => {
 
   test('with dryRun are checked but not written', async () => {
     const { client } = cluster;
-    await client.create(configMaps, { metadata: { name: 'dry', namespace } }, { dryRun: true });
+    const key = { name: 'dry', namespace };
+    await client.create(configMaps, { metadata: key }, { dryRun: true });
     expect((await refusal(client.get(configMaps, 'dry', namespace))).reason).toBe('NotFound');
+    const { uid } = (await client.create(configMaps, { metadata: key })).metadata;
+    await client.delete(configMaps, key, { uid, dryRun: true });
+    expect((await client.get(configMaps, 'dry', namespace)).metadata.uid).toBe(uid);
+    const other = client.delete(configMaps, key, { uid: 'another', dryRun: true });
+    expect((await refusal(other)).reason).toBe('Conflict');
   });
 });
 

@@ -2,7 +2,8 @@ import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'n
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { configFile, createConfigStore } from '../../../src/cli/config.ts';
+import { type Config, configFile, createConfigStore } from '../../../src/cli/config.ts';
+import { run } from './environment.ts';
 
 let home: string;
 const variables = {};
@@ -115,5 +116,70 @@ describe("the user's file", () => {
     await expect(store.read()).rejects.toThrow('cannot read');
     const folder = path.dirname(store.file);
     expect(await readdir(folder)).toEqual(['config.json']);
+  });
+});
+
+describe('svc3 config set baseUrl', () => {
+  const former: Config = {
+    baseUrl: 'https://a.example.com',
+    caFile: '/a-ca.pem',
+    namespace: 'team',
+    token: 'secret',
+    loginIssuer: 'https://i.example.com',
+    refreshToken: 'another secret',
+  };
+
+  /** What is configured after `svc3 config set` and these words, and what was said on stderr. */
+  async function after(present: Config, ...words: string[]) {
+    const store = await written(JSON.stringify(present));
+    const { code, stderr } = await run(['config', 'set', ...words], { home });
+    expect(code).toBe(0);
+    return { config: await store.read(), stderr };
+  }
+
+  test.each<[what: string, words: string[], baseUrl: string | undefined]>([
+    ['another address', ['baseUrl', 'https://b.example.com'], 'https://b.example.com'],
+    ['another address by its option', ['--api-url', 'https://b.example.com'], 'https://b.example.com'],
+    ['none, so that the next one does not get them', ['baseUrl'], undefined],
+  ])(
+    'forgets token, login and caFile of the former address with %s, and says so',
+    async (_, words, baseUrl) => {
+      const { config, stderr } = await after(former, ...words);
+      expect(config).toEqual({ namespace: 'team', ...(baseUrl === undefined ? {} : { baseUrl }) });
+      expect(stderr).toBe(
+        'Warning: token and caFile of https://a.example.com are forgotten; svc3 login URL gets those of another address\n',
+      );
+    },
+  );
+
+  test('says what was there', async () => {
+    const { stderr } = await after({ baseUrl: 'https://a', caFile: '/ca' }, 'baseUrl', 'https://b');
+    expect(stderr).toMatch(/^Warning: caFile of https:\/\/a is forgotten;/);
+    expect((await after({ baseUrl: 'https://a' }, 'baseUrl', 'https://b')).stderr).toBe('');
+  });
+
+  test.each(['https://a.example.com', 'https://a.example.com/', 'https://a.example.com/api/v1'])(
+    'keeps all with the same address: %s',
+    async (given) => {
+      const kept = { config: former, stderr: '' };
+      expect(await after(former, 'baseUrl', given)).toEqual(kept);
+      expect((await after({ ...former, baseUrl: given }, 'baseUrl', former.baseUrl!)).config).toEqual(former);
+    },
+  );
+
+  test('keeps a token that was there before the first address', async () => {
+    const first = { token: 'secret', caFile: '/ca' };
+    const config = { ...first, baseUrl: 'https://b' };
+    expect(await after(first, 'baseUrl', 'https://b')).toEqual({ config, stderr: '' });
+  });
+
+  test.each(['nonsense', 'ftp://a.example.com'])('changes an address that is broken: %s', async (baseUrl) => {
+    const { config } = await after({ baseUrl, token: 'secret' }, 'baseUrl', 'https://b');
+    expect(config).toEqual({ baseUrl: 'https://b' });
+  });
+
+  test('alone does so: another value leaves the login', async () => {
+    const { config, stderr } = await after(former, 'namespace', 'other');
+    expect([config, stderr]).toEqual([{ ...former, namespace: 'other' }, '']);
   });
 });

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { follow, type Followed } from '../../../src/cli/service/kubernetes/follow.ts';
 import { Svc3Error } from '../../../src/errors.ts';
 
@@ -30,6 +30,41 @@ function aCache() {
   };
   return { followed, state, change };
 }
+
+describe('a watch that has long been silent', () => {
+  const away = new Svc3Error('ServiceUnavailable', 'away');
+  afterEach(() => void vi.useRealTimers());
+
+  /** What comes, within `ms`, after a minute in which nothing has changed. */
+  async function proven(answers: readonly (string | Error)[], ms: number): Promise<unknown> {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    const left = ['begun', ...answers];
+    const list = async () => {
+      const answer = left.length > 1 ? left.shift()! : left[0]!;
+      if (answer instanceof Error) throw answer;
+      return [answer];
+    };
+    const lists = follow({ ...aCache().followed, list }, new AbortController().signal);
+    await lists.next();
+    await lists.next();
+    const next = lists.next().then(
+      ({ value }) => value as unknown,
+      (error: unknown) => error,
+    );
+    await vi.advanceTimersByTimeAsync(60_000 + ms);
+    return next;
+  }
+
+  it('asks a server that is away for a while again, for a minute', async () => {
+    expect(await proven([away, away, 'back'], 2_500)).toEqual(['back']);
+    expect(await proven([away], 62_000)).toBe(away);
+  });
+
+  it('tells at once that its user may no longer list', async () => {
+    const refusal = new Svc3Error('Forbidden', 'no');
+    expect(await proven([refusal, 'back'], 0)).toBe(refusal);
+  });
+});
 
 describe('what follows a list', () => {
   it('gives the list, then the cache, then what the cache says after each change', async () => {

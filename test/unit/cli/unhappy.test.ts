@@ -133,7 +133,7 @@ test('an upload that Ctrl-C ends says what is left of it', async () => {
     code: 130,
     stdout: '',
     stderr:
-      'svc3: iso debian, if its upload had begun, stays without content: svc3 iso delete debian removes it\n',
+      'svc3: the upload to iso debian is given up, unless all of it had come: svc3 iso get debian shows whether there is such an iso, and what it waits for\n',
   });
 });
 

@@ -86,9 +86,11 @@ test('an upload ends with Ctrl-C, and does not go on where it was', async () => 
   await writeFile(file, randomBytes(300_000));
   const stop = new AbortController();
   const ended: unknown[] = [];
+  const signals: unknown[] = [];
   const service = {
     images: {
-      async upload(_namespace, { body, reopen }) {
+      async upload(_namespace, { body, reopen, signal }) {
+        signals.push(signal);
         stop.abort();
         ended.push(await buffer(body).catch((error: Error) => error.name));
         ended.push(await reopen?.(0).catch((error: Error) => error.name));
@@ -100,8 +102,12 @@ test('an upload ends with Ctrl-C, and does not go on where it was', async () => 
   const variables = { SVC3_API_URL: 'https://svc3.example.com', SVC3_TOKEN: 't' };
   const words = ['image', 'upload', file, 'mine', '-n', 'x'];
   const given = { home, variables, signal: stop.signal };
-  const { code } = await run(words, given, { openHttp: () => Promise.resolve(service) });
+  const { code, stderr } = await run(words, given, { openHttp: () => Promise.resolve(service) });
   expect([code, ended]).toEqual([130, ['AbortError', 'AbortError']]);
+  expect(signals).toEqual([stop.signal]);
+  expect(stderr).toBe(
+    'svc3: the upload to image mine is given up, unless all of it had come: svc3 image get mine shows whether there is such an image, and what it waits for\n',
+  );
 });
 
 test('an upload of a folder, or of nothing, is refused', async () => {

@@ -67,6 +67,8 @@ export function createApiClient(target: HttpTarget & Pick<BackendOptions, 'warni
         method,
         headers: { ...headersOf({ token, json: body !== undefined, stream }), ...request.headers },
         body: stream?.content ?? (body === undefined ? null : JSON.stringify(body)),
+        // A stream of HTTP/2 that is given up with bytes under way has Node.js write frames of it without end at times.
+        ...(stream === undefined ? {} : { allowH2: false }),
         signal: request.signal ?? null,
         headersTimeout: request.timeoutMs ?? defaultTimeoutMs,
         bodyTimeout: 0,

@@ -1,11 +1,16 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { isPassing, isSvc3Error, Svc3Error } from '../../../errors.ts';
+import { sleep } from '../../sleep.ts';
 import type { DiskItem, UploadRequest } from '../types.ts';
 import type { ApiClient } from './client.ts';
 
 /** Tries in a row that bring nothing further. */
 const mostFailures = 8;
 const backoffMs = { first: 250, most: 15_000 } as const;
+
+/** How long whoever interrupts an upload waits at most until the store has let go of it, in milliseconds. */
+const giveUpMs = 5_000;
+/** How long the server may take to notice that the connection is gone, in milliseconds: it keeps what has come by then. */
+const lateWriteMs = 500;
 
 /** Where a file goes. */
 export interface UploadPlace {
@@ -18,15 +23,28 @@ export interface UploadPlace {
 /**
  * Sends a file; after a broken connection asks how far it got and goes on there (docs/adr/0009).
  *
- * @throws the last refusal when nothing has come further for a while, or what is sent cannot be read again.
+ * @throws the last refusal when nothing has come further for a while, what is sent cannot be read again, or it is interrupted.
  */
 export async function uploadResumably(
   api: ApiClient,
   place: UploadPlace,
   request: UploadRequest,
 ): Promise<DiskItem> {
-  const { body, size, reopen } = request;
   const location = await begin(api, place, request);
+  try {
+    return await sendAll(api, location, { place, request });
+  } catch (error) {
+    if (request.signal.aborted) await giveUp(api, location);
+    throw error;
+  }
+}
+
+async function sendAll(
+  api: ApiClient,
+  location: string,
+  { place, request }: { readonly place: UploadPlace; readonly request: UploadRequest },
+): Promise<DiskItem> {
+  const { body, size, reopen, signal } = request;
   let offset = 0;
   for (let failures = 0; ;) {
     const content = offset === 0 && failures === 0 ? body : await reopen?.(offset);
@@ -42,15 +60,32 @@ export async function uploadResumably(
       return sent.value as DiskItem;
     } catch (error) {
       content.destroy();
-      if (reopen === undefined || !maySendAgain(error) || failures >= mostFailures) throw error;
-      const state = await ask(api, location);
+      const mayGoOn = reopen !== undefined && !signal.aborted && maySendAgain(error);
+      if (!mayGoOn || failures >= mostFailures) throw error;
+      const state = await ask(api, location, signal);
       if (state.isComplete) return place.get();
       failures = state.offset > offset ? 0 : failures + 1;
-      if (failures > 0) await delay(Math.min(backoffMs.most, backoffMs.first * 2 ** failures));
+      if (failures > 0) await sleep(waitMs(failures), signal);
+      if (signal.aborted) throw error;
       offset = state.offset;
     }
   }
 }
+
+/** So that its parts do not lie in the store until the server gives it up; where it cannot be told, it does that by itself. */
+async function giveUp(api: ApiClient, path: string): Promise<void> {
+  const signal = AbortSignal.timeout(giveUpMs);
+  const forget = () => api.json({ method: 'DELETE', path, signal });
+  try {
+    await forget();
+    await sleep(lateWriteMs, signal);
+    await forget();
+  } catch {
+    // It is gone, or all of it had come, or the server is away.
+  }
+}
+
+const waitMs = (failures: number): number => Math.min(backoffMs.most, backoffMs.first * 2 ** failures);
 
 async function begin(api: ApiClient, { path }: UploadPlace, request: UploadRequest): Promise<string> {
   const { name, description, architecture, size, filename } = request;
@@ -71,6 +106,7 @@ async function begin(api: ApiClient, { path }: UploadPlace, request: UploadReque
 async function ask(
   api: ApiClient,
   location: string,
+  signal: AbortSignal,
 ): Promise<{ readonly offset: number; readonly isComplete: boolean }> {
   for (let failures = 0; ; failures += 1) {
     try {
@@ -79,7 +115,8 @@ async function ask(
       return { offset: Number(headers['upload-offset']), isComplete: headers['upload-complete'] === '?1' };
     } catch (error) {
       if (!maySendAgain(error) || failures >= mostFailures) throw error;
-      await delay(Math.min(backoffMs.most, backoffMs.first * 2 ** failures));
+      await sleep(waitMs(failures), signal);
+      if (signal.aborted) throw error;
     }
   }
 }

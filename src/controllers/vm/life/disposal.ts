@@ -4,6 +4,7 @@ import type { ObjectMeta } from '../../../api/object.ts';
 import { vms } from '../../../api/resources.ts';
 import type { Vm, VmSpec } from '../../../api/vm.ts';
 import { bootField, goesWithVm, mayKeepDisk } from '../../../api/whendeleted.ts';
+import { ifFound, isSvc3Error } from '../../../errors.ts';
 import type { KubeClient } from '../../../kube/types.ts';
 import { claimsOf, type DiskClaim } from '../facts/claim.ts';
 
@@ -13,6 +14,38 @@ export function keptClaims(vm: Vm): DiskClaim[] {
   return claimsOf(vm).filter(
     ({ field, goesWithVm: goes }) => !goes && (field !== bootField || mayKeepDisk(vm)),
   );
+}
+
+/** Whether the disk that a VM boots from stays when that is deleted, for all that is known. */
+export function diskMayStay(vm: Vm): boolean {
+  return mayKeepDisk(vm) && !goesWithVm(vm);
+}
+
+/** Tries of a write that gets into those of the operator. */
+const mostTries = 5;
+
+/**
+ * Undoes `disposeOfDisk` where the deletion was refused after it, so that a later one leaves the disk. A VM that is gone, that is being
+ * deleted all the same, or whose name another one has, is left as it is.
+ *
+ * @param before - the VM as it was before
+ * @param find - the VM as it is now
+ */
+export async function keepDisk(client: KubeClient, before: Vm, find: () => Promise<Vm>): Promise<void> {
+  const { name, namespace, uid } = before.metadata;
+  const spec = { disk: { whenDeleted: before.spec.disk?.whenDeleted ?? null } };
+  for (let tries = 1; ; tries += 1) {
+    const vm = await ifFound(find());
+    if (vm?.metadata.uid !== uid || vm.metadata.deletionTimestamp !== undefined || !goesWithVm(vm)) return;
+    // Not one whose deletion comes in between: whoever asked for that was told that the disk goes, too.
+    const body = { metadata: { uid, resourceVersion: vm.metadata.resourceVersion }, spec };
+    try {
+      await client.patch(vms, { name, namespace }, { type: 'merge', body });
+      return;
+    } catch (error) {
+      if (!isSvc3Error(error, 'Conflict') || tries >= mostTries) throw error;
+    }
+  }
 }
 
 /**
@@ -49,7 +82,7 @@ async function dispose(
   { boot, data }: { readonly boot: boolean; readonly data?: VmSpec['disks'] },
 ): Promise<Vm> {
   const spec = {
-    ...(boot && mayKeepDisk(vm) && !goesWithVm(vm) ? { disk: { whenDeleted: 'Delete' } } : {}),
+    ...(boot && diskMayStay(vm) ? { disk: { whenDeleted: 'Delete' } } : {}),
     ...(isDeepStrictEqual(data, vm.spec.disks) || data === undefined ? {} : { disks: data }),
   };
   if (Object.keys(spec).length === 0) return vm;

@@ -1,0 +1,88 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
+import { expect, test, vi } from 'vitest';
+import type { ApiClient, ApiRequest } from '../../../../../src/cli/service/http/client.ts';
+import { uploadResumably } from '../../../../../src/cli/service/http/upload.ts';
+import { Svc3Error } from '../../../../../src/errors.ts';
+
+const location = '/api/v1/namespaces/x/upload/image/mine/1';
+const away = new Svc3Error('ServiceUnavailable', 'away');
+
+/** What the API is asked for by an upload, each part of which it takes like this, and how the upload ends. */
+async function upload(
+  take: (content: Readable) => Promise<unknown>,
+  {
+    signal,
+    isGone = false,
+  }: {
+    readonly signal: AbortSignal;
+    readonly isGone?: boolean;
+  },
+) {
+  const asked: string[] = [];
+  const limits: (AbortSignal | undefined)[] = [];
+  const api = {
+    async stream({ method, path }: ApiRequest) {
+      asked.push(`${method} ${path}`);
+      return { status: 201, headers: { location, 'upload-offset': '0' }, body: Readable.from([]) };
+    },
+    async json({ method, path, stream, signal: limit }: ApiRequest) {
+      asked.push(`${method} ${path}`);
+      if (stream !== undefined) return { status: 202, value: await take(stream.content) };
+      limits.push(limit);
+      if (isGone) throw away;
+      return { status: 200, value: {} };
+    },
+  } as unknown as ApiClient;
+  const request = {
+    name: 'mine',
+    filename: 'disk',
+    size: 4,
+    body: Readable.from(['disk']),
+    reopen: async () => Readable.from(['disk']),
+    signal,
+  };
+  const place = { path: '/begin', get: vi.fn() };
+  const error = await uploadResumably(api, place, request).catch((thrown: unknown) => thrown);
+  return { asked, limits, error };
+}
+
+const cut = async (stopping: AbortController) => {
+  stopping.abort();
+  throw away;
+};
+
+test('an upload that is interrupted is given up in the store, within a limit', async () => {
+  const stopping = new AbortController();
+  const { asked, limits, error } = await upload(() => cut(stopping), { signal: stopping.signal });
+  // What the server had read when the connection broke may be written down after the first.
+  const twice = [`DELETE ${location}`, `DELETE ${location}`];
+  expect(asked).toEqual(['POST /begin', `PATCH ${location}`, ...twice]);
+  expect(error).toBe(away);
+  expect(limits).toEqual([expect.any(AbortSignal), expect.any(AbortSignal)]);
+});
+
+test('a store that is away as an upload is interrupted does not hold it', async () => {
+  const stopping = new AbortController();
+  const given = { signal: stopping.signal, isGone: true };
+  expect((await upload(() => cut(stopping), given)).error).toBe(away);
+});
+
+test('an upload that waits for its next try is not tried again once it is interrupted', async () => {
+  const stopping = new AbortController();
+  void delay(50).then(() => stopping.abort());
+  const failing = () => Promise.reject(away);
+  const { asked } = await upload(failing, { signal: stopping.signal, isGone: true });
+  expect(asked).toEqual(['POST /begin', `PATCH ${location}`, `HEAD ${location}`, `DELETE ${location}`]);
+});
+
+test('an upload that nobody interrupts is not given up', async () => {
+  const { signal } = new AbortController();
+  const taken = { name: 'mine' };
+  const whole = await upload(async (content) => (await buffer(content), taken), { signal });
+  expect(whole).toMatchObject({ asked: ['POST /begin', `PATCH ${location}`], error: taken });
+  const refused = new Svc3Error('Forbidden', 'no');
+  const { asked, error } = await upload(() => Promise.reject(refused), { signal });
+  expect([asked.at(-1), error]).toEqual([`PATCH ${location}`, refused]);
+});
