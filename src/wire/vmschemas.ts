@@ -91,7 +91,14 @@ export const deployBody = z
       .describe(
         "[NODE:]VM[,[NODE:]VM], each with an optional /tcp or /udp. Without NODE the VM's port is open on the IP of its pod.",
       ),
-    timeout: z.int().min(1).max(10_080).optional().describe('Minutes until the VM must run; default 10.'),
+    timeout: z
+      .int()
+      .min(1)
+      .max(10_080)
+      .optional()
+      .describe(
+        'Minutes until the VM must run; default 10. With wait=false, as from the web page, what its VMConfig or pool says, else none.',
+      ),
   })
   .meta({ id: 'DeployRequest' });
 

@@ -1,6 +1,9 @@
-import { group } from '../../api/meta.ts';
+import type { Node } from '../../api/core.ts';
+import { group, labels } from '../../api/meta.ts';
 import type { KubeObject } from '../../api/object.ts';
+import { label } from '../../wire/names.ts';
 import { attributesOf, isAllowed } from '../auth/permission.ts';
+import { assignNode } from '../routes/nodeadministration.ts';
 import type { AccessAttributes, Caller } from '../server/caller.ts';
 import type { Caches } from '../server/caches.ts';
 import type { Route } from '../server/route.ts';
@@ -30,7 +33,10 @@ export async function allowedRoutes(
   return answers.flat();
 }
 
-/** The namespaces in which the caller may list VMs, of those that svc3 has anything in. */
+/**
+ * The namespaces in which the caller may list VMs, of those that svc3 has anything in; for who may reserve nodes also of those that a node is reserved
+ * for: it is shown there only.
+ */
 export async function visibleNamespaces(
   caller: Caller,
   {
@@ -39,15 +45,27 @@ export async function visibleNamespaces(
     vmPools,
     images,
     isos,
-  }: Pick<Caches, 'vms' | 'vmConfigs' | 'vmPools' | 'images' | 'isos'>,
+    nodes,
+  }: Pick<Caches, 'vms' | 'vmConfigs' | 'vmPools' | 'images' | 'isos' | 'nodes'>,
   others: readonly string[],
 ): Promise<{ items: string[]; all: boolean }> {
   const names = new Set(others);
   for (const { objects } of [vms, vmConfigs, vmPools, images, isos])
     for (const { metadata } of objects.list() as readonly KubeObject[]) names.add(metadata?.namespace ?? '');
+  const reserved = reservedFor(nodes.list()).filter((namespace) => !names.has(namespace));
+  if (reserved.length > 0 && (await allowedRoutes(caller, [assignNode], '')).length > 0)
+    for (const namespace of reserved) names.add(namespace);
   const right = { group, resource: 'vms', verb: 'list' } as const;
   if (await isAllowed(caller, right)) return { items: [...names].toSorted(), all: true };
   return { items: await allowedIn([...names].toSorted(), caller, right), all: false };
+}
+
+/** The namespaces that nodes are reserved for; a label may have been written by hand, and name none. */
+function reservedFor(nodes: readonly Node[]): string[] {
+  return nodes.flatMap(({ metadata }) => {
+    const { success, data } = label.safeParse(metadata.labels?.[labels.namespace]);
+    return success ? [data] : [];
+  });
 }
 
 /** Those of the namespaces in which the caller has the right, in their order. */

@@ -121,6 +121,9 @@ describe('signing in', () => {
     await expect
       .poll(() => page.locator('.user').innerText())
       .toBe(`system:serviceaccount:${namespace}:lurer`);
+    // Answered once: whoever signs out is not asked again.
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByLabel('Token').waitFor();
     expect(watched.faults).toEqual([]);
   });
 

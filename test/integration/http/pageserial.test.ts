@@ -3,10 +3,11 @@ import { request } from 'node:https';
 import { PassThrough, type Duplex } from 'node:stream';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { clusterRoles, serviceAccounts } from '../../../src/api/resources.ts';
+import { clusterRoles, serviceAccounts, vms } from '../../../src/api/resources.ts';
 import { Svc3Error } from '../../../src/errors.ts';
 import { reportVm, runningStatus, runningVm } from '../../support/api.ts';
 import { identity } from '../../support/identity.ts';
+import { rfbServer } from '../../support/rfbserver.ts';
 import { expectGoodLooks } from '../../support/visitedpage.ts';
 import { startPageApi, type PageApi, type Visit } from './pageharness.ts';
 
@@ -38,6 +39,7 @@ beforeAll(async () => {
     ({ runners }) => ({
       runners: {
         ...runners,
+        openVnc: () => Promise.resolve(rfbServer()),
         openSerial: () => (refusal === undefined ? Promise.resolve(aGuest()) : Promise.reject(refusal)),
       },
     }),
@@ -218,6 +220,68 @@ test('the log is text, and where there is none it says why', async () => {
     .toBe('GRUB\n<img src=x onerror=alert(1)>\n');
   await page.getByText('VM logged has no pod').waitFor({ state: 'detached' });
   await expectGoodLooks(page);
+  expect(watched.faults).toEqual([]);
+});
+
+/** What a section of the page says of its connection. */
+const said = (page: Page, section: string) =>
+  page.getByRole('region', { name: section, exact: true }).getByRole('status').innerText();
+
+test('the log stays closable when its VM has no node any more, and is not asked for again once it is refused', async () => {
+  const { page, watched } = await open('refuses');
+  let asked = 0;
+  await page.route(`**/ui/namespaces/${it.namespace}/vms/refuses/log`, (route) => {
+    asked += 1;
+    return route.fulfill({ status: 403, json: { message: 'pods/log is forbidden' } });
+  });
+  await page.clock.install();
+  const button = page.getByRole('button', { name: 'Log', exact: true });
+  await button.click();
+  await page.getByText('pods/log is forbidden').waitFor();
+  await page.clock.fastForward(3_000);
+  await page.clock.fastForward(3_000);
+  expect(asked).toBe(1);
+  const nowhere = { type: 'merge', body: { status: { node: null } } } as const;
+  const key = { name: 'refuses', namespace: it.namespace };
+  await it.cluster.client.patch(vms, key, nowhere, { subresource: 'status' });
+  await page.getByText('Node', { exact: true }).waitFor({ state: 'detached' });
+  await button.click();
+  await page.getByText('pods/log is forbidden').waitFor({ state: 'detached' });
+  await button.waitFor({ state: 'detached' });
+  expect(watched.faults).toEqual([]);
+});
+
+test('a screen whose console is switched off says so, asks no more and can be closed', async () => {
+  const { client } = it.cluster;
+  const { page, watched } = await open('darkens');
+  const button = page.getByRole('button', { name: 'Console', exact: true });
+  await button.click();
+  await expect.poll(() => said(page, 'Console')).toBe('Connected');
+  const effective = { ...runningStatus.effective!, vncConsole: 'Disabled' as const };
+  await reportVm(client, await client.get(vms, 'darkens', it.namespace), { ...runningStatus, effective });
+  await expect.poll(() => said(page, 'Console')).toBe('The VNC console of the VM is off.');
+  await button.click();
+  await button.waitFor({ state: 'detached' });
+  expect(await page.getByRole('region', { name: 'Console', exact: true }).count()).toBe(0);
+  expect(watched.faults).toEqual([]);
+});
+
+test('a screen and a serial console that may not be had any more are not asked for again', async () => {
+  const { client } = it.cluster;
+  const role = `${it.namespace}-loses`;
+  const looks = { apiGroups: ['svc3.dev'], resources: ['vms'], verbs: ['get', 'list', 'watch'] };
+  const has = { apiGroups: ['api.svc3.dev'], resources: ['vms/console'], verbs: ['create'] };
+  await client.create(clusterRoles, { metadata: { name: role }, rules: [looks, has] });
+  const token = await identity(client, 'loser', { namespace: it.namespace, role });
+  await runningVm(it.api, it.namespace, 'taken');
+  const { page, watched } = await it.visitAs(token, `#/vms/${it.namespace}/taken`);
+  for (const section of ['Console', 'Serial console']) {
+    await page.getByRole('button', { name: section, exact: true }).click();
+    await expect.poll(() => said(page, section)).toBe('Connected');
+  }
+  await client.patch(clusterRoles, { name: role }, { type: 'merge', body: { rules: [looks] } });
+  for (const section of ['Console', 'Serial console'])
+    await expect.poll(() => said(page, section)).toMatch(/(is forbidden|lacks the right).*\.$/);
   expect(watched.faults).toEqual([]);
 });
 

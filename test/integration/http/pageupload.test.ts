@@ -101,6 +101,26 @@ test('an upload whose last answer is lost is done, though its parts are no longe
   expect(watched.faults).toEqual([]);
 });
 
+test('an upload whose name somebody else has taken meanwhile says so', async () => {
+  const { cluster, api, namespace } = it;
+  const token = await identity(cluster.client, 'slower', { namespace, clusterRole: 'cluster-admin' });
+  const { page, watched } = await opened(api.baseUrl, token);
+  await page.route(
+    '**/upload/image/**',
+    async (route) => {
+      const spec = { source: { blank: { size: '1G' } } };
+      await cluster.client.create(images, { metadata: { name: 'faster', namespace }, spec });
+      await route.continue();
+    },
+    { times: 1 },
+  );
+  await page.evaluate(dropFile('faster.qcow2', randomBytes(1000).toString('base64')));
+  const refusal = page.getByRole('alert');
+  await refusal.waitFor();
+  expect(await refusal.textContent()).toContain('images.svc3.dev "faster" already exists');
+  expect(watched.faults).toEqual([]);
+});
+
 test('an upload is asked after until the server says how far it is', async () => {
   const { cluster, api, namespace } = it;
   const token = await identity(cluster.client, 'asker', { namespace, clusterRole: 'cluster-admin' });

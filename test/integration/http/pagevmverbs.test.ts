@@ -3,10 +3,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { clusterRoles, images, vms } from '../../../src/api/resources.ts';
 import type { Image } from '../../../src/api/image.ts';
 import type { Vm, VmSpec, VmStatus } from '../../../src/api/vm.ts';
+import { ifFound } from '../../../src/errors.ts';
+import type { VmItem } from '../../../src/wire/vmschemas.ts';
 import { condition, reportVm, runningStatus } from '../../support/api.ts';
 import { identity } from '../../support/identity.ts';
 import { expectGoodLooks } from '../../support/visitedpage.ts';
-import { startPageApi, type PageApi } from './pageharness.ts';
+import { signIn, startPageApi, type PageApi } from './pageharness.ts';
 
 let it: PageApi;
 
@@ -85,6 +87,47 @@ describe('a VM', () => {
     expect((await imageOf('base')).spec.commit).toEqual({ vm: 'committed', request: expect.any(String) });
     expect(watched.faults).toEqual([]);
   });
+});
+
+test('a VM that was made anew under its name is not what a dialog of the one before acts on', async () => {
+  const { client, adminToken } = it.cluster;
+  const path = `/api/v1/namespaces/${it.namespace}/vms/remade`;
+  const made = async (): Promise<VmItem> => {
+    const vm = await it.aVm('remade', { image: 'remade-base' });
+    const effective = { ...runningStatus.effective!, imageName: 'remade-base' };
+    await reportVm(client, vm, { ...runningStatus, effective });
+    const item = async () => (await it.api.call('GET', path, { token: adminToken })).json as VmItem;
+    await expect.poll(item).toMatchObject({ uid: vm.metadata.uid, status: 'Running' });
+    return item();
+  };
+  await client.create(images, {
+    metadata: { name: 'remade-base', namespace: it.namespace },
+    spec: { source: { upload: {} } },
+  });
+  let told = await made();
+  const { page } = await it.visit(`#/vms/${it.namespace}/remade`);
+  // A stream that ends at once and is opened again.
+  await page.route('**/ui/live*', (route) => {
+    const body = `event: snapshot\ndata: ${JSON.stringify({ vms: [told] })}\n\n`;
+    return route.fulfill({ contentType: 'text/event-stream', body });
+  });
+  await signIn(page, adminToken);
+  await client.delete(vms, { name: 'remade', namespace: it.namespace });
+  const after = await made();
+  const dialog = page.getByRole('dialog');
+  const refusal = dialog.getByRole('alert').filter({ hasText: 'is another one' });
+  for (const verb of ['Save', 'Commit']) {
+    await page.getByRole('button', { name: `${verb} …` }).click();
+    await dialog.getByRole('button', { name: verb, exact: true }).click();
+    await refusal.waitFor();
+    if (verb === 'Save') await dialog.getByRole('button', { name: 'Cancel' }).click();
+  }
+  expect((await imageOf('remade-base')).spec.commit).toBeUndefined();
+  expect(await ifFound(imageOf('remade-saved'))).toBeUndefined();
+  told = after;
+  await dialog.waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'Commit …' }).waitFor();
+  await page.unrouteAll({ behavior: 'wait' });
 });
 
 describe('settings of a VM', () => {

@@ -1,30 +1,39 @@
-import type { FieldCause } from '../../../errors.ts';
+import type { ErrorReason, FieldCause } from '../../../errors.ts';
 
 /** A refusal of the server, in its words. */
 export class ApiError extends Error {
   readonly status: number;
+  /** Undefined where it is not the server that refuses. */
+  readonly reason: ErrorReason | undefined;
   readonly causes: readonly FieldCause[];
 
-  constructor(status: number, message: string, causes: readonly FieldCause[] = []) {
+  constructor(status: number, message: string, { reason, details }: StatusBody = {}) {
     super(message);
     this.status = status;
-    this.causes = causes;
+    this.reason = reason;
+    this.causes = details?.causes ?? [];
   }
 }
 
 interface StatusBody {
   readonly message?: string;
+  readonly reason?: ErrorReason;
   readonly details?: { readonly causes?: readonly FieldCause[] };
 }
 
 /** The refusal in a reply's text; a proxy may have written it. */
 export function refusalIn(status: number, text: string): ApiError {
   try {
-    const { message, details } = JSON.parse(text) as StatusBody;
-    return new ApiError(status, message ?? `HTTP ${status}`, details?.causes);
+    const body = JSON.parse(text) as StatusBody;
+    return new ApiError(status, body.message ?? `HTTP ${status}`, body);
   } catch {
     return new ApiError(status, `the server answered with HTTP ${status}`);
   }
+}
+
+/** Whether the caller lacks the right: asking again changes nothing. */
+export function isForbidden(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 403;
 }
 
 let onSignedOut: (message: string) => void = () => undefined;

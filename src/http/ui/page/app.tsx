@@ -77,7 +77,16 @@ export function App() {
 
   if (!isAsked) return <main class="signin">Loading …</main>;
   if (session === undefined && offer !== undefined)
-    return <ChangeUser offer={offer} onSession={setSession} />;
+    return (
+      <ChangeUser
+        offer={offer}
+        onSession={(chosen) => {
+          // It is answered: who signs out later is not asked again.
+          setOffer(undefined);
+          setSession(chosen);
+        }}
+      />
+    );
   if (session === undefined) return <SignIn reason={reason} onSession={setSession} />;
   return (
     <SignedIn

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { call, inNamespace, messageOf } from './api.ts';
+import { call, inNamespace, isForbidden, messageOf } from './api.ts';
 import { useWayOut } from './wayout.ts';
 
 /** As much of noVNC's RFB as is used here. */
@@ -20,8 +20,20 @@ interface Ticket {
   readonly ticket: string;
 }
 
-/** The screen of a VM; a lost connection is asked for again with a new ticket for as long as it is shown. */
-export function Console({ namespace, name }: { readonly namespace: string; readonly name: string }) {
+/**
+ * The screen of a VM; a lost connection is asked for again with a new ticket for as long as it is shown, the console is on, and nobody is refused for
+ * lack of the right.
+ */
+export function Console({
+  namespace,
+  name,
+  isOn,
+}: {
+  readonly namespace: string;
+  readonly name: string;
+  /** Whether the VM has a VNC console. */
+  readonly isOn: boolean;
+}) {
   const target = useRef<HTMLDivElement>(null);
   const screen = useRef<Screen>(undefined);
   const way = useRef<HTMLButtonElement>(null);
@@ -29,6 +41,8 @@ export function Console({ namespace, name }: { readonly namespace: string; reado
   const [state, setState] = useState('Connecting …');
 
   useEffect(() => {
+    setState(isOn ? 'Connecting …' : 'The VNC console of the VM is off.');
+    if (!isOn) return undefined;
     let isOver = false;
     let timer: ReturnType<typeof setTimeout> | undefined;
     const again = (why: string): void => {
@@ -52,7 +66,9 @@ export function Console({ namespace, name }: { readonly namespace: string; reado
           again('The connection was lost.');
         });
       } catch (error) {
-        again(`${messageOf(error)}.`);
+        const why = `${messageOf(error)}.`;
+        if (!isForbidden(error)) again(why);
+        else if (!isOver) setState(why);
       }
     }
     void connect();
@@ -61,7 +77,7 @@ export function Console({ namespace, name }: { readonly namespace: string; reado
       clearTimeout(timer);
       screen.current?.disconnect();
     };
-  }, [namespace, name]);
+  }, [namespace, name, isOn]);
 
   return (
     <section aria-labelledby="console-title">

@@ -1,11 +1,11 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { call, messageOf } from './api.ts';
+import { call, isForbidden, messageOf } from './api.ts';
 import { Problem } from './parts.tsx';
 import { withoutSequences } from './terminal.ts';
 
 const everyMs = 3_000;
 
-/** The end of the log of a VM's pod, asked for again while it is shown. */
+/** The end of the log of a VM's pod, asked for again while it is shown and may be read. */
 export function Log({ namespace, name }: { readonly namespace: string; readonly name: string }) {
   const [text, setText] = useState<string>();
   const [problem, setProblem] = useState<string>();
@@ -13,6 +13,7 @@ export function Log({ namespace, name }: { readonly namespace: string; readonly 
   const isAtEnd = useRef(true);
   useEffect(() => {
     let isOver = false;
+    let isRefused = false;
     let timer: ReturnType<typeof setTimeout> | undefined;
     const path = `/ui/namespaces/${encodeURIComponent(namespace)}/vms/${encodeURIComponent(name)}/log`;
     const look = async (): Promise<void> => {
@@ -21,12 +22,13 @@ export function Log({ namespace, name }: { readonly namespace: string; readonly 
         if (!isOver) setText(withoutSequences(body.text));
         if (!isOver) setProblem(undefined);
       } catch (error) {
+        isRefused = isForbidden(error);
         if (!isOver) setProblem(messageOf(error));
       }
     };
     const again = (): void => {
       void (document.hidden ? Promise.resolve() : look()).then(() => {
-        if (!isOver) timer = setTimeout(again, everyMs);
+        if (!isOver && !isRefused) timer = setTimeout(again, everyMs);
       });
     };
     again();

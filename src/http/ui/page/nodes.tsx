@@ -164,8 +164,9 @@ function ChangeOfNode({
         onClose={onClose}
       >
         <p>
-          New VMs of other namespaces are not placed there any more, and it is not in their lists; VMs that
-          are there stay. Without a namespace it takes those of all.
+          New VMs of other namespaces are not placed there any more; VMs that are there stay. The node is then
+          shown under that namespace only: choose it there to give the node back. Without a namespace it takes
+          VMs of all.
         </p>
       </FormDialog>
     );

@@ -5,9 +5,20 @@ import { type Line, sentBy, Terminal } from './terminal.ts';
 import { useWayOut } from './wayout.ts';
 
 const waitMs = 3_000;
+/** RFC 6455, 7.4.1: the server closes with it what somebody may not have any more. */
+const policyViolation = 1008;
 
-/** The serial console of a VM; a lost connection is opened again for as long as it is shown. */
-export function Serial({ namespace, name }: { readonly namespace: string; readonly name: string }) {
+/** The serial console of a VM; a lost connection is opened again for as long as it is shown and may be had. */
+export function Serial({
+  namespace,
+  name,
+  isAllowed,
+}: {
+  readonly namespace: string;
+  readonly name: string;
+  /** Whether there is the right to it: the browser does not tell why a connection was refused. */
+  readonly isAllowed: boolean;
+}) {
   const [terminal] = useState(() => new Terminal());
   const socket = useRef<WebSocket>(undefined);
   const way = useRef<HTMLButtonElement>(null);
@@ -21,6 +32,8 @@ export function Serial({ namespace, name }: { readonly namespace: string; readon
   };
 
   useEffect(() => {
+    setState(isAllowed ? 'Connecting …' : 'Your account lacks the right to it.');
+    if (!isAllowed) return undefined;
     let isOver = false;
     let timer: ReturnType<typeof setTimeout> | undefined;
     let frame: number | undefined;
@@ -40,11 +53,12 @@ export function Serial({ namespace, name }: { readonly namespace: string; readon
         send(terminal.write(decoder.decode(data, { stream: true })));
         draw();
       });
-      opened.addEventListener('close', ({ reason }) => {
+      opened.addEventListener('close', ({ code, reason }) => {
         if (isOver) return;
         const why = reason === '' ? 'the connection was lost' : reason;
-        setState(`${why.charAt(0).toUpperCase()}${why.slice(1)}. Trying again …`);
-        timer = setTimeout(connect, waitMs);
+        const isFinal = code === policyViolation;
+        setState(`${why.charAt(0).toUpperCase()}${why.slice(1)}.${isFinal ? '' : ' Trying again …'}`);
+        if (!isFinal) timer = setTimeout(connect, waitMs);
       });
     }
     connect();
@@ -54,7 +68,7 @@ export function Serial({ namespace, name }: { readonly namespace: string; readon
       if (frame !== undefined) cancelAnimationFrame(frame);
       socket.current?.close();
     };
-  }, [namespace, name, terminal]);
+  }, [namespace, name, isAllowed, terminal]);
 
   return (
     <section aria-labelledby="serial-title">

@@ -59,10 +59,11 @@ async function begin({ namespace, kind, name, file }: UploadRequest): Promise<st
 
 /**
  * Whether it is worth trying again: the network, a server that has no time, or bytes of the connection before that came in
- * after all, so that the upload is further than was said.
+ * after all, so that the upload is further than was said. A name that somebody else has taken meanwhile is not.
  */
 function isPassing(error: unknown): boolean {
-  return error instanceof ApiError && ([0, 409, 429].includes(error.status) || error.status >= 500);
+  if (!(error instanceof ApiError)) return false;
+  return [0, 429].includes(error.status) || error.status >= 500 || error.reason === 'Conflict';
 }
 
 /**

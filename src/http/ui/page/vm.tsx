@@ -96,9 +96,10 @@ export function OneVm({
           {warning}
         </p>
       ))}
-      <Actions vm={vm} rights={rights} done={done} onDone={setDone} />
+      {/* Another VM of the name has dialogs, consoles and figures of its own. */}
+      <Actions key={`actions-${vm.uid}`} vm={vm} rights={rights} done={done} onDone={setDone} />
       <Facts vm={vm} />
-      <Usage namespace={namespace} name={name} isRunning={vm.status === 'Running'} />
+      <Usage key={`usage-${vm.uid}`} namespace={namespace} name={name} isRunning={vm.status === 'Running'} />
       {rights.has('ejectVm') && canGrow(vm) ? (
         <p class="help">
           Its disk grows by the command line only: <code>{`svc3 vm resize ${name} GIB -n ${namespace}`}</code>

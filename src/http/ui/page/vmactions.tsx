@@ -37,6 +37,7 @@ export function Actions({
     const path = `${inNamespace(namespace, 'vms', name, 'exec')}?wait=false`;
     setDone((await call<{ message: string }>('POST', path, { command })).body.message);
   };
+  // What is open can be closed, whatever has become of the VM and the rights since.
   const isUp = vm.status === 'Running' || vm.status === 'Suspended';
   const commands = rights.has('execVm') ? fittingCommands(vm) : [];
   return (
@@ -57,17 +58,17 @@ export function Actions({
             />
           ),
         )}
-        {rights.has('openConsole') && vm.vncConsole && isUp ? (
+        {isUp && (hasScreen || (rights.has('openConsole') && vm.vncConsole)) ? (
           <button type="button" aria-pressed={hasScreen} onClick={() => setScreen(!hasScreen)}>
             Console
           </button>
         ) : null}
-        {rights.has('streamSerial') && (isUp || hasSerial) ? (
+        {hasSerial || (rights.has('streamSerial') && isUp) ? (
           <button type="button" aria-pressed={hasSerial} onClick={() => setSerial(!hasSerial)}>
             Serial console
           </button>
         ) : null}
-        {rights.has('getPageLog') && vm.node !== undefined ? (
+        {hasLog || (rights.has('getPageLog') && vm.node !== undefined) ? (
           <button type="button" aria-pressed={hasLog} onClick={() => setLog(!hasLog)}>
             Log
           </button>
@@ -102,8 +103,8 @@ export function Actions({
         {done}
       </p>
       <Problem text={problem} />
-      {hasScreen && isUp ? <Console namespace={namespace} name={name} /> : null}
-      {hasSerial ? <Serial namespace={namespace} name={name} /> : null}
+      {hasScreen && isUp ? <Console namespace={namespace} name={name} isOn={vm.vncConsole} /> : null}
+      {hasSerial ? <Serial namespace={namespace} name={name} isAllowed={rights.has('streamSerial')} /> : null}
       {hasLog ? <Log namespace={namespace} name={name} /> : null}
       {asked === 'change' ? <Change vm={vm} onClose={close} onDone={setDone} /> : null}
       {asked === 'save' ? <Save vm={vm} onClose={close} onDone={setDone} /> : null}

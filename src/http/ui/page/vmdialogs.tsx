@@ -62,7 +62,7 @@ export function Eject({ vm: { namespace, name, iso }, onClose, onDone }: Asking)
 }
 
 /** Asks for the image that the disk is saved as, with the memory where that can be saved. */
-export function Save({ vm: { namespace, name, saves = [] }, onClose, onDone }: Asking) {
+export function Save({ vm: { namespace, name, uid, saves = [] }, onClose, onDone }: Asking) {
   const [isWanted, setWanted] = useState(false);
   const canHaveMemory = saves.includes('Memory');
   const [imageName, setImageName] = useState(`${name}-saved`);
@@ -76,6 +76,7 @@ export function Save({ vm: { namespace, name, saves = [] }, onClose, onDone }: A
   const save = async (): Promise<void> => {
     const body = {
       imageName,
+      uid,
       ...(description === '' ? {} : { description }),
       // The guest may have ended since it was ticked.
       ...(isWanted && canHaveMemory ? { memory: true } : {}),
@@ -137,9 +138,9 @@ export function Save({ vm: { namespace, name, saves = [] }, onClose, onDone }: A
 }
 
 /** Says what committing the disk to its image means, and does it. */
-export function Commit({ vm: { namespace, name, image }, onClose, onDone }: Asking) {
+export function Commit({ vm: { namespace, name, uid, image }, onClose, onDone }: Asking) {
   const commit = async (): Promise<void> => {
-    await call('POST', inNamespace(namespace, 'vms', name, 'commit'));
+    await call('POST', inNamespace(namespace, 'vms', name, 'commit'), { uid });
     onDone(`The disk is becoming the new content of image ${image ?? ''}.`);
   };
   return (

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { labels } from '../../../../src/api/meta.ts';
 import { Svc3Error } from '../../../../src/errors.ts';
 import type { Caches } from '../../../../src/http/server/caches.ts';
 import type { AccessAttributes, Caller } from '../../../../src/http/server/caller.ts';
@@ -7,12 +8,17 @@ import { visibleNamespaces } from '../../../../src/http/ui/rights.ts';
 const listing = (...namespaces: readonly string[]) => ({
   objects: { list: () => namespaces.map((namespace) => ({ metadata: { namespace, name: 'one' } })) },
 });
+const reserved = (...namespaces: readonly string[]) => ({
+  list: () =>
+    namespaces.map((namespace) => ({ metadata: { name: 'one', labels: { [labels.namespace]: namespace } } })),
+});
 const caches = {
   vms: listing('vms', 'shared'),
   vmConfigs: listing('configs', 'shared'),
   vmPools: listing('pools', 'shared'),
   images: listing('images'),
   isos: listing('isos'),
+  nodes: { list: () => [{ metadata: { name: 'one' } }] },
 } as unknown as Caches;
 
 /** Somebody who may list VMs in these namespaces; undefined: in all. */
@@ -39,9 +45,19 @@ test('of them, only those whose VMs may be listed', async () => {
   });
 });
 
+test('for who may reserve nodes also those that a node is reserved for, to give it back', async () => {
+  const nodes = reserved('vms', 'empty', 'no namespace', '');
+  const asked = { ...caches, nodes } as unknown as Caches;
+  const { items } = await visibleNamespaces(callerIn(), asked, []);
+  expect(items).toEqual(['configs', 'empty', 'images', 'isos', 'pools', 'shared', 'vms']);
+  const others = await visibleNamespaces(callerIn(['empty', 'vms']), asked, []);
+  expect(others.items).toEqual(['vms']);
+});
+
 test('however many there are, some at a time', async () => {
   const names = Array.from({ length: 600 }, (_, index) => `team-${String(index).padStart(3, '0')}`);
-  const few = { ...caches, ...Object.fromEntries(Object.keys(caches).map((name) => [name, listing()])) };
+  const none = Object.fromEntries(Object.keys(caches).map((name) => [name, listing()]));
+  const few = { ...caches, ...none, nodes: caches.nodes };
   let asking = 0;
   let most = 0;
   const caller = {

@@ -112,6 +112,8 @@ describe('the fields of a schema', () => {
         kindOf,
       ),
     ).toEqual(['text', 'number', 'number', 'flag', 'choice', 'lines', 'group', 'list']);
+    // The page does not wait, and says what that means.
+    expect(fields.find(({ path }) => path === 'timeout')?.help).toContain('wait=false');
   });
 });
 
