@@ -1,4 +1,5 @@
-import { reasonTable, type ReasonRow } from './reasontable.ts';
+import type { ReasonRow } from './reasonrows.ts';
+import { reasonTable } from './reasontable.ts';
 
 /** docs/conditions.md. */
 export function conditionsPage(): string {

@@ -1,35 +1,7 @@
-import type { ConditionType } from './reasons.ts';
+import { diskReasons } from './diskreasons.ts';
+import { nothing, type ReasonRow, rows, waits } from './reasonrows.ts';
 
-export interface ReasonRow {
-  readonly kind: 'VM' | 'VMConfig' | 'VMPool' | 'RegistryCredential' | 'Image, ISO';
-  readonly type: ConditionType;
-  readonly status: 'True' | 'False' | 'Unknown' | 'any';
-  readonly reason: string;
-  /** What it means, one sentence. */
-  readonly meaning: string;
-  /** What the user does about it; `Nothing.` where svc3 goes on by itself. */
-  readonly action: string;
-}
-
-const nothing = 'Nothing.';
-const waits = 'Nothing; it goes on by itself.';
 const ownMemory = 'Its own is used up, and its disks are as after a power cut';
-
-function rows(
-  kind: ReasonRow['kind'],
-  type: ConditionType,
-  status: ReasonRow['status'],
-  list: Record<string, [meaning: string, action: string]>,
-): ReasonRow[] {
-  return Object.entries(list).map(([reason, [meaning, action]]) => ({
-    kind,
-    type,
-    status,
-    reason,
-    meaning,
-    action,
-  }));
-}
 
 /** Every condition reason that svc3 writes; docs/conditions.md is made from it. */
 export const reasonTable: readonly ReasonRow[] = [
@@ -228,8 +200,8 @@ export const reasonTable: readonly ReasonRow[] = [
       'Nothing; the next time give the claim the room, or the node the time, that the message names.',
     ],
     HookFailed: [
-      'The guest booted and waited in a pool; its hook `/usr/lib/svc3/woken` has failed when a VM got it, so that it may not know its metadata and keys. The message says how.',
-      'Run the hook in a guest of the image ([pools](pools.md#what-the-guest-is-told)), mend it, and deploy again.',
+      'The guest booted and waited in a pool; when a VM got it its hook `/usr/lib/svc3/woken` has failed, or there is none and the VM has metadata or keys of its own, so that it may not know them. The message says how.',
+      'Run the hook in a guest of the image ([pools](pools.md#what-the-guest-is-told)), mend or add it, and deploy again; or say in the template what guests have to know. When the guest boots again cloud-init tells it.',
     ],
   }),
   ...rows('VM', 'RestartRequired', 'True', {
@@ -383,7 +355,7 @@ export const reasonTable: readonly ReasonRow[] = [
     Preparing: ['Guests are being booted.', waits],
     AskingRegistry: ['As with a VM.', waits],
     Unschedulable: [
-      'No node fits, or VMs wait for a node, which come first; the message says which.',
+      'No node has room for one more guest; room that becomes free is first that of VMs that wait for a node.',
       'Free or add what is missing.',
     ],
     PodRefused: [
@@ -413,99 +385,5 @@ export const reasonTable: readonly ReasonRow[] = [
     InvalidSpec: ['As with Ready.', 'As with Ready.'],
     GPUPassthroughDisabled: ['As with Ready.', 'As with Ready.'],
   }),
-  ...rows('Image, ISO', 'Ready', 'True', {
-    Stored: ['The disk is in the store.', nothing],
-  }),
-  ...rows('Image, ISO', 'Ready', 'False', {
-    Pending: ['The work has not begun.', waits],
-    Working: ['The disk is being made; status.progress says how far it is.', waits],
-    AwaitingUpload: [
-      'The disk waits for an upload.',
-      'Upload it: `svc3 image upload`, an ISO `svc3 iso upload`.',
-    ],
-    UploadAbandoned: [
-      'An upload broke off and nobody went on with it for as long as the chart value store.uploadExpiryHours says (a day); what had come was forgotten.',
-      'Upload it again: `svc3 image upload`, an ISO `svc3 iso upload`.',
-    ],
-    SourceNotFound: [
-      'The source does not exist, is a reference that is none (the message says why), or was being deleted when the copy was made; another one of its name is taken when it is there.',
-      'Correct or create the source.',
-    ],
-    SourceDeleted: [
-      'The VM was deleted before its disk was saved, or was being deleted when the Image was made.',
-      'Nothing can be done for that disk; delete the Image.',
-    ],
-    SourceNotReady: [
-      'The source exists and is not ready; where the memory of a VM is to be saved, the VM does not run.',
-      'Nothing, while it is being made or started; start a VM that is off, or delete the Image.',
-    ],
-    MemoryRefused: [
-      'The memory of the VM cannot be saved: the message names the field that is in the way, or the VM does not run and is being deleted.',
-      'Save the disk alone, or change that field; delete the Image.',
-    ],
-    RegistryDenied: [
-      'A registry refused the credential, or there is none.',
-      'Add a registry credential for it.',
-    ],
-    RegistryUnreachable: [
-      'A registry does not answer.',
-      'Nothing; it is tried again with exponential backoff.',
-    ],
-    DiskRefused: ['The disk file is not acceptable; the message says why.', 'Use another file.'],
-    WorkerFailed: [
-      'The worker pod failed, or the copy that the runner of the VM makes of its disk; the message quotes it.',
-      'Nothing; it is tried again with exponential backoff.',
-    ],
-    WorkerRefused: [
-      'Quota, Pod Security or a webhook refused the worker pod, or another pod has its name; the message says which.',
-      'Let the namespace have one more pod, or delete the one in the way; it is tried again with exponential backoff.',
-    ],
-    RunnerUnreachable: [
-      'The runner of the VM to be saved does not answer or refuses; the message quotes it.',
-      'Look at the VM; it is tried again with exponential backoff.',
-    ],
-    StoreMissing: ['The installation has no image store.', 'Set the chart value store.url.'],
-    InUse: [
-      'It is being deleted, and VMs or VMPools still use it, or copies of it are not done; the message names them.',
-      'Delete VMs and VMPools; it waits for copies, unless they are deleted.',
-    ],
-  }),
-  ...rows('Image, ISO', 'Committed', 'True', {
-    Stored: ['The last commit is in the store; VMs that are placed from now on run from it.', nothing],
-  }),
-  ...rows('Image, ISO', 'Committed', 'Unknown', {
-    Working: ['A commit is under way; the version before stays usable.', waits],
-  }),
-  ...rows('Image, ISO', 'Committed', 'False', {
-    CommitRefused: [
-      'The VM does not run from this Image; the message says what it runs from.',
-      'Commit it to the Image that it runs from, or save it under a name.',
-    ],
-    SourceNotFound: ['The VM does not exist; the version before stays usable.', 'Name another VM.'],
-    SourceDeleted: [
-      'The VM was deleted before its disk was saved; the version before stays usable.',
-      'Nothing can be done for that disk.',
-    ],
-    DiskRefused: [
-      'The disk of the VM is not acceptable; the message says why; the version before stays usable.',
-      'Commit another VM.',
-    ],
-    SourceNotReady: ['The VM has no runner yet.', waits],
-    RegistryDenied: ['As with Ready.', 'As with Ready.'],
-    RegistryUnreachable: ['As with Ready.', 'As with Ready.'],
-    RunnerUnreachable: ['As with Ready.', 'As with Ready.'],
-    StoreMissing: ['As with Ready.', 'As with Ready.'],
-    WorkerFailed: ['As with Ready.', 'As with Ready.'],
-    WorkerRefused: ['As with Ready.', 'As with Ready.'],
-  }),
-  ...rows('Image, ISO', 'Stalled', 'True', {
-    AwaitingUpload: ['As with Ready.', 'As with Ready.'],
-    RegistryDenied: ['As with Ready.', 'As with Ready.'],
-    SourceNotFound: ['As with Ready.', 'As with Ready.'],
-    SourceDeleted: ['As with Ready.', 'As with Ready.'],
-    StoreMissing: ['As with Ready.', 'As with Ready.'],
-    MemoryRefused: ['As with Ready.', 'As with Ready.'],
-    DiskRefused: ['As with Ready.', 'As with Ready.'],
-    UploadAbandoned: ['As with Ready.', 'As with Ready.'],
-  }),
+  ...diskReasons,
 ];

@@ -108,6 +108,17 @@ export class Inventory {
     return true;
   }
 
+  /** What is decided as if these pods were gone; of those that are not counted nothing is. */
+  without<T>(uids: readonly string[], decide: () => T): T {
+    const left = uids.flatMap((uid) => this.#pods.get(uid) ?? []);
+    for (const usage of left) this.#release(usage);
+    try {
+      return decide();
+    } finally {
+      for (const usage of left) this.#take(usage);
+    }
+  }
+
   /**
    * Counts a decision at once, until its pod is seen (`PodFacts.assumedAs`) or the decision is forgotten.
    * @param key - UID of the VM; of a guest of a pool the key of its pod

@@ -139,13 +139,13 @@ function bestOf(
 }
 
 /** Whether the decision depends on labels: by affinity or spread constraints of this VM, or anti-affinity of pods that are there. */
-export function hasAffinity(inventory: Inventory, request: PlacementRequest): boolean {
+export function hasAffinity(inventory: Inventory, request: AffinityRequest): boolean {
   const { affinity, topologySpreadConstraints, namespace } = request;
   return affinity !== undefined || topologySpreadConstraints.length > 0 || inventory.hasRepelling(namespace);
 }
 
 /** Undefined where the decision does not depend on labels. */
-export function affinityRules(inventory: Inventory, request: PlacementRequest): AffinityRules | undefined {
+export function affinityRules(inventory: Inventory, request: AffinityRequest): AffinityRules | undefined {
   return hasAffinity(inventory, request) ? new AffinityRules(inventory, request) : undefined;
 }
 

@@ -48,11 +48,6 @@ export function reasonsOfMissing(mask: number): string[] {
   return resourceReasons.filter(([dimension]) => (mask & (1 << dimension)) !== 0).map(([, text]) => text);
 }
 
-/** Whether a pod that goes may make the room that is missing: nodes that are no good for other reasons would be none without it. */
-export function isForRoom(reason: string): boolean {
-  return reason === reasons.ports || resourceReasons.some(([, text]) => text === reason);
-}
-
 /** `0/5 nodes are available: 2 GPU passthrough in use, 3 not enabled for GPU passthrough.`, sorted as kube-scheduler sorts. */
 export function refusalSentence(nodes: number, counts: ReadonlyMap<string, number>): string {
   if (nodes === 0) return 'no nodes available to schedule pods';

@@ -52,6 +52,12 @@ export const known: readonly Known[] = [
     what: 'sidecars take nothing while a pod starts',
   },
   {
+    file: 'src/placement/podfacts.ts',
+    was: 'putPodLevel(running, spec.resources?.requests);',
+    becomes: '',
+    what: 'what a pod asks for as a whole is not counted',
+  },
+  {
     file: 'src/placement/ports.ts',
     was: 'port.port <= range.last',
     becomes: 'port.port < range.last',

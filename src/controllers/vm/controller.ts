@@ -26,6 +26,7 @@ import { VmExpectations } from './expectations.ts';
 import { createLiveLists } from '../../controller/livelists.ts';
 import { isOfPool, isWithoutPod, poolIndex, waitsForGuest } from './facts/standby.ts';
 import { PoolClaims } from './pool/poolclaims.ts';
+import { Neighbourhood } from './pool/neighbourhood.ts';
 import { Standbys } from './pool/standbys.ts';
 import { type ClaimObserver, unobserved } from './pool/claimobserver.ts';
 import { isAsleep } from './facts/hibernation.ts';
@@ -127,7 +128,7 @@ function createMemory(
   const inventory = new Inventory(settings.portRanges);
   return {
     inventory,
-    standbys: new Standbys(caches),
+    standbys: new Standbys(caches, new Neighbourhood(inventory)),
     expectations: new VmExpectations(caches.pods, monotonic),
     backoff: new DeployBackoff(monotonic),
     waiting: new WaitingVms(inventory, wake),

@@ -24,7 +24,7 @@ export interface ObservedPool {
   readonly withPod: number;
   /** What a pod would be made from now; undefined while that is not known, or is no digest. */
   readonly revision: string | undefined;
-  /** A pod that was the pool's is on its way out. */
+  /** A pod that was the pool's is on its way out, on a node that answers. */
   readonly isLeaving: boolean;
   /** Milliseconds since 1970. */
   readonly now: number;
@@ -39,8 +39,8 @@ export interface PoolPlan {
   readonly preparing: number;
   /** Fewer than are to wait, since there may be no more. */
   readonly isFull: boolean;
-  /** The outdated guest that makes way where there turns out to be no room for one more; undefined where none is to. */
-  readonly spare: Pod | undefined;
+  /** Outdated guests of which one may make way where there turns out to be no room for one more, the one that is worth least first. */
+  readonly spares: readonly Pod[];
   /** Until the first guest that boots has taken too long, in milliseconds. */
   readonly lookAgainMs: number | undefined;
 }
@@ -75,8 +75,8 @@ export function decidePool(observed: ObservedPool): PoolPlan {
   for (const one of outdated) if (!outdatedStay.includes(one)) doomed.push(outdatedOne(one));
   const missing = Math.max(0, minIdle - stays);
   const room = Math.max(0, maxSize - claimed - stays - outdatedStay.length);
-  const last = stays === ready ? outdatedStay.at(-1) : undefined;
-  const makesRoom = missing > 0 && room === 0 ? last : undefined;
+  const spares = stays === ready ? outdatedStay.toReversed() : [];
+  const makesRoom = missing > 0 && room === 0 ? spares[0] : undefined;
   if (makesRoom !== undefined) doomed.push(outdatedOne(makesRoom));
   const left = [...current.slice(0, stays), ...outdatedStay.filter((one) => one !== makesRoom)];
   const idle = left.filter(({ isIdle }) => isIdle).length;
@@ -88,7 +88,7 @@ export function decidePool(observed: ObservedPool): PoolPlan {
     preparing: booting.length,
     isFull: missing > room,
     // One at a time: the room of one that goes is free only when it has gone.
-    spare: observed.isLeaving ? undefined : last?.pod,
+    spares: observed.isLeaving ? [] : spares.map(({ pod }) => pod),
     lookAgainMs:
       booting.length === 0
         ? undefined

@@ -8,8 +8,8 @@ import type { PoolPlan } from './decide.ts';
 export type Outcome = Readiness & {
   readonly isStalled?: boolean;
   readonly againMs?: number | undefined;
-  /** What is missing is room, which a guest that goes would leave. */
-  readonly isForRoom?: boolean;
+  /** What a guest that goes may leave: room on a node, or of a quota. */
+  readonly lacks?: 'node' | 'quota' | undefined;
 };
 
 /**

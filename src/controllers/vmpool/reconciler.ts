@@ -2,27 +2,26 @@ import type { Node, Pod } from '../../api/core.ts';
 import { controllerOf, isOwnedBy, isTerminating } from '../../api/owner.ts';
 import { conditionTypes } from '../../api/reasons.ts';
 import { pods, typeMeta, vmPools } from '../../api/resources.ts';
-import type { Vm } from '../../api/vm.ts';
+import type { EffectiveSettings, Vm } from '../../api/vm.ts';
 import type { VmPool, VmPoolStatus } from '../../api/vmpool.ts';
 import { findCondition } from '../../controller/conditions.ts';
 import { keyOf, splitKey } from '../../controller/controller.ts';
 import { createExpectations } from '../../controller/expectations.ts';
 import { ignoring } from '../../controller/ignoring.ts';
 import { readyStatus } from '../../controller/kstatus.ts';
+import { isRefusal } from '../../controller/refusal.ts';
 import { applyStatus, isSameStatus } from '../../controller/status.ts';
 import { isSvc3Error, messageOf } from '../../errors.ts';
 import type { EventRecorder, Informer, KubeClient, ReconcileResult } from '../../kube/types.ts';
 import { nodeOf } from '../../placement/podfacts.ts';
 import { placeLeavingOut, type PlacedWithout } from '../../placement/leaveout.ts';
 import { place, type PlacementRequest } from '../../placement/place.ts';
-import { isForRoom } from '../../placement/reasons.ts';
 import type { Shared } from '../vm/controller.ts';
 import { hasBundle } from '../vm/facts/bundle.ts';
 import { hasClaims } from '../vm/facts/claim.ts';
 import { renewControlKeys } from '../vm/pod/controlkeys.ts';
-import { isPodReady } from '../vm/facts/podstate.ts';
+import { isLost, isPodReady } from '../vm/facts/podstate.ts';
 import { placementRequest } from '../vm/pod/request.ts';
-import { isRefusal } from '../vm/podcreation.ts';
 import { isOfPool, isWithoutPod, selectorOf } from '../vm/facts/standby.ts';
 import { hasMemory, memoryToGoOnFrom } from '../vm/resolve/imagememory.ts';
 import { digestOf } from '../vm/resolve/imageref.ts';
@@ -82,6 +81,8 @@ export class PoolReconciler {
   readonly #made = new Map<string, Pod>();
   readonly #deleted = new Set<string>();
   readonly #failed = new Set<string>();
+  /** By the UID of a pool: what an outdated guest of it went for last, where a quota was used up, and that could not be made yet. */
+  readonly #wentFor = new Map<string, string>();
   readonly #backoff: PoolBackoff;
   /** Another pool of the same name is another pool. */
   readonly #uids = new Map<string, string>();
@@ -113,6 +114,7 @@ export class PoolReconciler {
     else this.#uids.set(key, uid);
     if (known === undefined || known === uid) return;
     this.#backoff.forget(known);
+    this.#wentFor.delete(known);
     for (const pod of this.#made.values()) if (controllerOf(pod)?.uid === known) this.#forgetMade(pod);
   }
 
@@ -174,13 +176,20 @@ export class PoolReconciler {
       claimed: count(vms),
       withPod: count(vms.filter((vm) => !isWithoutPod(vm))),
       revision: isPinned ? revisionOf(pool, resolved.effective, settings) : undefined,
-      isLeaving: all.length > own.length || own.some(isTerminating),
+      isLeaving: all.some((pod) => this.#isLeaving(pod)),
       now: now().getTime(),
       startMs:
         startDeadlineSeconds === undefined
           ? bootMs + settings.readinessSeconds * 1_000
           : startDeadlineSeconds * 1_000,
     };
+  }
+
+  /** Whether the pod is about to give its room back: that of a node which is lost may never go, and what it has is nobody's. */
+  #isLeaving(pod: Pod): boolean {
+    if (!this.#deleted.has(pod.metadata.uid) && !isTerminating(pod)) return false;
+    const node = this.#parts.caches.nodes.get(nodeOf(pod) ?? '');
+    return node !== undefined && !isLost(node);
   }
 
   /** The pods of the pool that are no VM's, also those that the cache does not show yet. */
@@ -242,7 +251,7 @@ export class PoolReconciler {
     for (let i = 0; i < now; i++) {
       const refused = await this.#createOne(pool, resolved);
       if (refused !== undefined) {
-        if (refused.isForRoom === true) await this.#makeWay(pool, plan);
+        await this.#makeWay(pool, plan, { effective: resolved.effective, lacks: refused.lacks });
         return refused;
       }
     }
@@ -255,20 +264,55 @@ export class PoolReconciler {
     };
   }
 
-  /** No room but that of guests that are outdated: one of them goes, for one that is not. */
-  async #makeWay(pool: VmPool, { spare }: PoolPlan): Promise<void> {
-    if (spare === undefined) return;
-    await this.#delete(pool, [{ pod: spare, why: 'it is outdated', isFailure: false }]);
+  /** Where outdated guests have the room of the next one, one of them goes for it. */
+  async #makeWay(
+    pool: VmPool,
+    { spares }: PoolPlan,
+    { effective, lacks }: { readonly effective: EffectiveSettings; readonly lacks: Outcome['lacks'] },
+  ): Promise<void> {
+    if (lacks === undefined || spares.length === 0) return;
+    const revision = revisionOf(pool, effective, this.#parts.settings);
+    const { uid } = pool.metadata;
+    // Only kube-apiserver knows what a quota counts: where one that went has brought none, another would bring none either.
+    if (lacks === 'quota' && this.#wentFor.get(uid) === revision) return;
+    const pod = lacks === 'quota' ? spares[0] : this.#inTheWay(pool, effective, spares);
+    if (pod === undefined) return;
+    await this.#delete(pool, [{ pod, why: 'it is outdated', isFailure: false }]);
+    if (lacks === 'quota' && this.#deleted.has(pod.metadata.uid)) this.#wentFor.set(uid, revision);
+  }
+
+  /** The one whose room the next guest needs; undefined where that fits on no node even once all of them are gone. */
+  #inTheWay(pool: VmPool, effective: EffectiveSettings, spares: readonly Pod[]): Pod | undefined {
+    const { request } = this.#wanted(pool, effective);
+    const placedWithout = (gone: readonly Pod[]): string | undefined => {
+      const uids = gone.map(({ metadata }) => metadata.uid);
+      const place = () => this.#place(pool.metadata.uid, request).result;
+      const result = this.#parts.shared.inventory.without(uids, place);
+      return result.kind === 'placed' ? result.node : undefined;
+    };
+    const node = placedWithout(spares);
+    if (node === undefined) return undefined;
+    const alone = spares.find((spare) => placedWithout([spare]) !== undefined);
+    return alone ?? spares.find((spare) => nodeOf(spare) === node) ?? spares[0];
+  }
+
+  /** The next guest under a new name, and what it asks of a node. */
+  #wanted(
+    pool: VmPool,
+    effective: EffectiveSettings,
+  ): { readonly vm: Vm; readonly request: PlacementRequest } {
+    const { settings, sources } = this.#parts;
+    const vm = templateVm(pool, newStandbyName(pool));
+    const memory = memoryToGoOnFrom(vm, effective, sources);
+    return { vm, request: placementRequest(vm, effective, settings, memory) };
   }
 
   /** Returns why there can be none now. */
   async #createOne(pool: VmPool, { effective }: Resolved): Promise<Outcome | undefined> {
     const { client, settings, shared, sources } = this.#parts;
     const { namespace, uid } = pool.metadata;
-    const name = newStandbyName(pool);
-    const vm = templateVm(pool, name);
-    const memory = memoryToGoOnFrom(vm, effective, sources);
-    const request = placementRequest(vm, effective, settings, memory);
+    const { vm, request } = this.#wanted(pool, effective);
+    const { name } = vm.metadata;
     const { result, leftOut } = this.#place(uid, request);
     if (result.kind === 'refused')
       return {
@@ -276,7 +320,7 @@ export class PoolReconciler {
         reason: 'Unschedulable',
         message: result.message,
         againMs: this.#backoff.failed(uid),
-        isForRoom: [...result.counts.keys()].some(isForRoom),
+        lacks: 'node',
       };
     const assumed = `${namespace}/${name}`;
     shared.inventory.assume(assumed, result.usage);
@@ -295,6 +339,7 @@ export class PoolReconciler {
     try {
       const made = await client.create(pods, pod);
       this.#made.set(made.metadata.uid, made);
+      this.#wentFor.delete(uid);
       this.#parts.made?.(keyOf(pool));
       if (this.#parts.caches.pods.get(name, namespace) !== undefined) this.#forgetMade(made);
       return undefined;
@@ -307,7 +352,7 @@ export class PoolReconciler {
         reason: 'PodRefused',
         message,
         againMs: this.#backoff.failed(uid),
-        isForRoom: /exceeded quota/.test(message),
+        lacks: /exceeded quota/.test(message) ? 'quota' : undefined,
       };
     }
   }

@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { conditionsPage } from '../../../src/api/conditionspage.ts';
 import { diskWaitsForPerson, poolWaitsForPerson, waitsForPerson } from '../../../src/api/reasons.ts';
-import { reasonTable, type ReasonRow } from '../../../src/api/reasontable.ts';
+import type { ReasonRow } from '../../../src/api/reasonrows.ts';
+import { reasonTable } from '../../../src/api/reasontable.ts';
 import { WarmStartReason } from '../../../src/api/runner.ts';
 
 test('docs/conditions.md says what the table of reasons says', () => {

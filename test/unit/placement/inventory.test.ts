@@ -27,6 +27,18 @@ function wanting20000(inventory: Inventory): string {
 }
 
 describe('a pod', () => {
+  test('is left out of one decision, and counts again after it, also where that throws', () => {
+    const inventory = inventoryOf(aNode('a'));
+    inventory.setPod(aPod('p', 'a', { cpu: 8, ports: [tcp(20000)] }));
+    expect(wanting20000(inventory)).toContain(noPorts);
+    expect(inventory.without(['p', 'nobody'], () => wanting20000(inventory))).toBe('a');
+    expect(wanting20000(inventory)).toContain(noPorts);
+    const fail = () => inventory.without(['p'], () => JSON.parse('?') as unknown);
+    expect(fail).toThrow(SyntaxError);
+    expect(wanting20000(inventory)).toContain(noPorts);
+    expect(freeOn(inventory)).toEqual({ a: 48 });
+  });
+
   test('says whether it had been counted when it goes, and goes once', () => {
     const inventory = inventoryOf(aNode('a'));
     inventory.setPod(aPod('p', 'a', { cpu: 8 }));

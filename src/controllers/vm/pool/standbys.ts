@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Node, Pod } from '../../../api/core.ts';
-import { isTerminating } from '../../../api/owner.ts';
+import { controllerOf, isTerminating } from '../../../api/owner.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import type { VmPool } from '../../../api/vmpool.ts';
 import type { Informer } from '../../../kube/types.ts';
@@ -11,7 +11,8 @@ import type { VmMemory } from '../vmmemory.ts';
 import { annotatedSettings } from '../facts/annotatedsettings.ts';
 import { isLost } from '../facts/podstate.ts';
 import { meaningOf } from '../resolve/meaning.ts';
-import { claimedSettings, isIdle, isOfTemplate, templateDigest } from '../facts/standby.ts';
+import { isIdle, isOfPool, isOfTemplate, templateDigest } from '../facts/standby.ts';
+import type { Neighbourhood } from './neighbourhood.ts';
 
 export interface StandbyCaches {
   /** With `poolIndex`. */
@@ -31,11 +32,14 @@ export class Standbys implements VmMemory {
   /** UID of the VM by the UID of the pod, and the other way round. */
   readonly #vmOf = new Map<string, string>();
   readonly #podOf = new Map<string, string>();
+  readonly #neighbourhood: Neighbourhood;
 
-  constructor(caches: StandbyCaches) {
+  constructor(caches: StandbyCaches, neighbourhood: Neighbourhood) {
     this.#caches = caches;
+    this.#neighbourhood = neighbourhood;
     caches.pods.onChange(({ kind, object }) => {
       if (kind === 'deleted') this.#release(object.metadata.uid);
+      else if (controllerOf(object)?.kind === 'VM') this.#isSeen(object.metadata.uid);
     });
   }
 
@@ -54,9 +58,7 @@ export class Standbys implements VmMemory {
   /** For a VM that names its pool; undefined where none waits. */
   ofPool(vm: Vm): Pod | undefined {
     const pool = this.#caches.pools.get(vm.spec.pool ?? '', vm.metadata.namespace);
-    return pool === undefined
-      ? undefined
-      : this.#choose(vm, pool, (pod) => annotatedSettings(pod) !== undefined);
+    return pool === undefined ? undefined : this.#choose(vm, pool, annotatedSettings);
   }
 
   /** For a VM that knows of no pool and would have these settings. */
@@ -64,34 +66,44 @@ export class Standbys implements VmMemory {
     const { namespace } = vm.metadata;
     const { config, configNamespace = namespace } = vm.spec;
     if (config === undefined || configNamespace !== namespace) return undefined;
-    const fits = rememberedBySettings((pod) => isMadeOf(pod, vm, effective));
+    const settings = (pod: Pod) => (isMadeOf(pod, effective) ? effective : undefined);
     for (const pool of this.#caches.pools.list(namespace)) {
       if (!pool.spec.serveConfig || pool.spec.template.config !== config) continue;
-      const pod = this.#choose(vm, pool, fits);
+      const pod = this.#choose(vm, pool, settings);
       if (pod !== undefined) return pod;
     }
     return undefined;
   }
 
-  #choose(vm: Vm, pool: VmPool, fits: (pod: Pod) => boolean): Pod | undefined {
+  /** @param settingsIn - those that the VM has with a guest; undefined where the guest does not suit it */
+  #choose(vm: Vm, pool: VmPool, settingsIn: (pod: Pod) => EffectiveSettings | undefined): Pod | undefined {
     if (isTerminating(pool)) return undefined;
     const { uid, namespace } = vm.metadata;
     this.forget(uid);
     const template = templateDigest(pool);
-    const pod = this.#caches.pods
-      .byIndex('pool', `${namespace}/${pool.metadata.name}`)
-      .find(
-        (one) =>
-          isIdle(one, pool) &&
-          isOfTemplate(one, template) &&
-          this.holderOf(one) === undefined &&
-          isUsable(this.#nodeOf(one), namespace) &&
-          fits(one),
-      );
+    const pods = this.#caches.pods.byIndex('pool', `${namespace}/${pool.metadata.name}`);
+    const suits = rememberedBySettings((one) => this.#judge(vm, settingsIn(one), pods));
+    const pod = pods.find(
+      (one) =>
+        isIdle(one, pool) &&
+        isOfTemplate(one, template) &&
+        this.holderOf(one) === undefined &&
+        isUsable(this.#nodeOf(one), namespace) &&
+        suits(one),
+    );
     if (pod === undefined) return undefined;
     this.#vmOf.set(pod.metadata.uid, uid);
     this.#podOf.set(uid, pod.metadata.uid);
+    const settings = settingsIn(pod);
+    if (settings !== undefined) this.#neighbourhood.promised(vm, settings, pod);
     return pod;
+  }
+
+  /** Which guests with these settings suit the VM. */
+  #judge(vm: Vm, settings: EffectiveSettings | undefined, pods: readonly Pod[]): (pod: Pod) => boolean {
+    if (settings === undefined) return () => false;
+    const waiting = pods.filter(isOfPool).map(({ metadata }) => metadata.uid);
+    return this.#neighbourhood.around(vm, settings, waiting);
   }
 
   #nodeOf(pod: Pod): Node | undefined {
@@ -100,29 +112,35 @@ export class Standbys implements VmMemory {
   }
 
   #release(podUid: string): void {
+    this.#isSeen(podUid);
     const vmUid = this.#vmOf.get(podUid);
     if (vmUid !== undefined) this.#podOf.delete(vmUid);
     this.#vmOf.delete(podUid);
   }
+
+  #isSeen(podUid: string): void {
+    const vmUid = this.#vmOf.get(podUid);
+    if (vmUid !== undefined) this.#neighbourhood.ended(vmUid);
+  }
 }
 
 /** Guests of a pool are alike: what hundreds of them say is read once for a VM that none of them suits. */
-function rememberedBySettings(judge: (pod: Pod) => boolean): (pod: Pod) => boolean {
-  const known = new Map<string | undefined, boolean>();
+function rememberedBySettings(judgeOf: (pod: Pod) => (pod: Pod) => boolean): (pod: Pod) => boolean {
+  const known = new Map<string | undefined, (pod: Pod) => boolean>();
   return (pod) => {
     const text = pod.metadata.annotations?.[effectiveAnnotation];
-    const fits = known.get(text) ?? judge(pod);
-    known.set(text, fits);
-    return fits;
+    const judge = known.get(text) ?? judgeOf(pod);
+    known.set(text, judge);
+    return judge(pod);
   };
 }
 
 /**
- * Whether the guest is as one that is booted for the VM now: what it was told at its boot, and the VM does not say itself, counts
- * as well. By when the VM has to have started says nothing of a guest.
+ * Whether the guest is as one that is booted for the VM now: what it was told at its boot, its keys and metadata, counts as well. By when the VM
+ * has to have started says nothing of a guest.
  */
-function isMadeOf(pod: Pod, vm: Vm, effective: EffectiveSettings): boolean {
-  const has = claimedSettings(vm, pod);
+function isMadeOf(pod: Pod, effective: EffectiveSettings): boolean {
+  const has = annotatedSettings(pod);
   return has !== undefined && isDeepStrictEqual(guestOf(has), guestOf(effective));
 }
 

@@ -10,7 +10,7 @@ import type {
   ResizeReply,
   RunnerState,
 } from '../../../api/runner.ts';
-import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
+import type { EffectiveSettings, Vm, VmSpec } from '../../../api/vm.ts';
 import { CallLimiter } from '../../../controller/limiter.ts';
 import { isSvc3Error, messageOf } from '../../../errors.ts';
 import { isPodReady, isRunnerUp } from '../facts/podstate.ts';
@@ -29,7 +29,8 @@ import type { DiskGrowth } from './diskgrowth.ts';
 /** What the VM controller uses of a runner; `createRunnerClient` of src/runnerapi is one. */
 export interface RunnerConnection {
   state(): Promise<RunnerState>;
-  power(request: PowerRequest): Promise<RunnerState>;
+  /** @param signal - ends the call: a runner whose verb waits for a copy of the disk gives it up then */
+  power(request: PowerRequest, signal?: AbortSignal): Promise<RunnerState>;
   /** To be called on a connection with the UID of the pod as that of the VM. */
   claim(request: ClaimRequest): Promise<RunnerState>;
   resize(bytes: number): Promise<Growth>;
@@ -67,9 +68,12 @@ interface Link {
   podReady: boolean;
   error: string | undefined;
   verb: PowerAction | undefined;
+  /** What the VM was to be when the verb was asked for that is under way; ends its call. */
+  asking: { readonly spec: VmSpec; readonly hangUp: AbortController } | undefined;
   busy: boolean;
-  /** The guest was asked to shut down for good. */
+  /** The guest was asked to shut down for good, and that again while its pod was ending. */
   isStopAsked: boolean;
+  isStopAskedAtEnd: boolean;
   askedAt: number;
   /** Since when it has not answered how it is; undefined while it does. */
   silentSince: number | undefined;
@@ -208,6 +212,7 @@ export class RunnerLinks {
   ): RunnerObservation {
     const offered = boot.settings === undefined ? undefined : this.#offer(link, boot.settings);
     if (!link.busy) this.#next(key, { vm, pod, boot, offered }, link);
+    else if (isTakenBack(link, vm)) link.asking?.hangUp.abort();
     const booted = [link.told, offered].find(
       (each) => each !== undefined && each.settings.version === link.state?.settingsVersion,
     );
@@ -249,9 +254,13 @@ export class RunnerLinks {
     const link = this.#link(vm, pod);
     if (link === undefined) return true;
     if (link.busy) return false;
-    if (link.isStopAsked) return true;
+    const isEnding = pod.metadata.deletionTimestamp !== undefined;
+    // One that waits for a copy of the disk is given up with the call; at its end the pod waits for no copy.
+    const isAskedAgain = isEnding && !link.isStopAskedAtEnd && link.state?.powerState !== 'Stopped';
+    if (link.isStopAsked && !isAskedAgain) return true;
     link.isStopAsked = true;
-    this.#act(key, link, isPodReady(pod), { action: 'stop' }, undefined);
+    link.isStopAskedAtEnd = isEnding;
+    this.#act(key, link, { vm, pod }, { action: 'stop' }, undefined);
     return false;
   }
 
@@ -280,8 +289,10 @@ export class RunnerLinks {
       podReady: false,
       error: undefined,
       verb: undefined,
+      asking: undefined,
       busy: false,
       isStopAsked: false,
+      isStopAskedAtEnd: false,
       askedAt: Number.NEGATIVE_INFINITY,
       silentSince: undefined,
       refusedBytes: same?.refusedBytes,
@@ -315,7 +326,7 @@ export class RunnerLinks {
     }
     const step = heldStep(powerStep(vm, link.state), link.state, boot);
     if (step.kind === 'verb' && !isAnswered(link, step.request)) {
-      if (isRipe) this.#act(key, link, podReady, step.request, isBoot(step) ? offered : undefined);
+      if (isRipe) this.#act(key, link, { vm, pod }, step.request, isBoot(step) ? offered : undefined);
       return;
     }
     if (link.state.iso && !requestsMedium(vm)) {
@@ -360,16 +371,30 @@ export class RunnerLinks {
     });
   }
 
-  #act(key: string, link: Link, podReady: boolean, request: PowerRequest, offered: Offer | undefined): void {
+  #act(
+    key: string,
+    link: Link,
+    { vm, pod }: Pick<Wanted, 'vm' | 'pod'>,
+    request: PowerRequest,
+    offered: Offer | undefined,
+  ): void {
+    const hangUp = new AbortController();
     link.verb = request.action;
+    link.asking = { spec: vm.spec, hangUp };
     // Before it answers: it may have them although the answer is lost.
     link.told = offered ?? link.told;
-    void this.#change(key, link, podReady, async () => {
+    void this.#change(key, link, isPodReady(pod), async () => {
       const told = offered === undefined ? {} : { settings: offered.settings };
-      const state = await link.connection.power({ ...request, ...told });
-      link.startRequest = request.startRequest ?? link.startRequest;
-      link.restartRequest = request.restartRequest ?? link.restartRequest;
-      return state;
+      try {
+        const state = await link.connection.power({ ...request, ...told }, hangUp.signal);
+        link.startRequest = request.startRequest ?? link.startRequest;
+        link.restartRequest = request.restartRequest ?? link.restartRequest;
+        return state;
+      } catch (error) {
+        // What the runner did not give up it carries out all the same: how it is then decides what is asked of it next.
+        if (hangUp.signal.aborted) return link.connection.state();
+        throw error;
+      }
     });
   }
 
@@ -422,6 +447,7 @@ export class RunnerLinks {
     } finally {
       link.busy = false;
       link.verb = undefined;
+      link.asking = undefined;
       this.#changed(key);
     }
   }
@@ -468,6 +494,13 @@ function heldStep(step: PowerStep, { powerState }: RunnerState, boot: BootTerms)
   if (boot.isHeld !== true || !isBoot(step)) return step;
   const isStopped = boot.isStoppedFirst === true && powerState === 'Running';
   return isStopped ? { kind: 'verb', request: { action: 'stop' } } : { kind: 'none' };
+}
+
+/** Whether the VM is to be something else by now than when the verb that is under way was asked for. Its shutdown for good is never taken back. */
+function isTakenBack({ asking, isStopAsked }: Link, { spec }: Vm): boolean {
+  if (asking === undefined || isStopAsked) return false;
+  const { powerState, revertRequest } = asking.spec;
+  return spec.powerState !== powerState || spec.revertRequest !== revertRequest;
 }
 
 function isAnswered(link: Link, { action, startRequest, restartRequest }: PowerRequest): boolean {

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test, vi } from 'vitest';
 import type { Pod } from '../../../../src/api/core.ts';
 import type { PowerRequest, RunnerState } from '../../../../src/api/runner.ts';
@@ -29,6 +30,8 @@ function aRunner(initial: Partial<RunnerState> = {}) {
     fault: undefined as Error | undefined,
     /** Of all but the question how it is. */
     refusal: undefined as Error | undefined,
+    /** A verb waits for a copy of the disk, until whoever asked for it hangs up. */
+    copies: false,
     pass(ms: number) {
       clock += ms;
     },
@@ -40,14 +43,20 @@ function aRunner(initial: Partial<RunnerState> = {}) {
     then();
     return runner.state;
   };
+  const heldUp = (call: string, signal: AbortSignal | undefined): Promise<never> => {
+    runner.calls.push(call);
+    const gone = new Svc3Error('ServiceUnavailable', 'the connection to the runner was lost');
+    return new Promise((_resolve, reject) => signal?.addEventListener('abort', () => reject(gone)));
+  };
   const links = new RunnerLinks(
     ({ pin, vmUid }) => {
       runner.pins.push(pin);
       runner.vmUids.push(vmUid);
       return {
         state: () => answer('state'),
-        power: ({ action, settings }: PowerRequest) =>
-          answer(action, () => {
+        power: ({ action, settings }: PowerRequest, signal?: AbortSignal) => {
+          if (runner.copies) return heldUp(action, signal);
+          return answer(action, () => {
             runner.state.settingsVersion = settings?.version ?? runner.state.settingsVersion;
             const after = {
               start: 'Running',
@@ -58,7 +67,8 @@ function aRunner(initial: Partial<RunnerState> = {}) {
               suspend: 'Suspended',
             } as const;
             runner.state = { ...runner.state, powerState: after[action], reason: 'Requested' };
-          }),
+          });
+        },
         resize: (bytes: number) =>
           answer(`resize ${bytes}`, () => Object.assign(runner.state, { diskSize: bytes })).then(() => ({
             diskSize: bytes,
@@ -150,6 +160,23 @@ describe('the talk with a runner', () => {
     expect(runner.calls).toEqual(['state', 'stop']);
   });
 
+  test('a verb that waits is taken back with the power state that it was asked for, and with no other change', async () => {
+    const { links, runner } = aRunner();
+    const to = (spec: Partial<VmSpec>) => aVm({ spec, metadata: { generation: 2 }, status: reported });
+    const stopped = to({ powerState: 'Stopped' });
+    links.observe('k', stopped, pod(true));
+    await answered(runner, 1);
+    runner.copies = true;
+    links.observe('k', stopped, pod(true));
+    await vi.waitFor(() => expect(runner.calls).toEqual(['state', 'stop']));
+    links.observe('k', to({ powerState: 'Stopped', restartRequest: 'now' }), pod(true));
+    expect(links.observe('k', stopped, pod(true))).toMatchObject({ verb: 'stop' });
+    links.observe('k', to({ powerState: 'Running' }), pod(true));
+    await answered(runner, 2);
+    const { verb, error } = links.observe('k', to({ powerState: 'Running' }), pod(true)) ?? {};
+    expect([verb, error, runner.calls]).toEqual([undefined, undefined, ['state', 'stop', 'state']]);
+  });
+
   describe('of a guest that the end of its pod would suspend', () => {
     const renewed = aVm({
       spec: { restartRequest: 'now' },
@@ -175,6 +202,35 @@ describe('the talk with a runner', () => {
       await answered(runner, 1);
       expect(links.isShutDown('k', aVm(), pod(true))).toBe(true);
       expect(runner.calls).toEqual(['stop']);
+    });
+
+    test('is shut down for good whatever it is to be by then', async () => {
+      const { links, runner } = aRunner();
+      runner.copies = true;
+      links.isShutDown('k', aVm({ spec: { powerState: 'Stopped' } }), pod(true));
+      await vi.waitFor(() => expect(runner.calls).toEqual(['stop']));
+      expect(links.observe('k', aVm({ status: reported }), pod(true))).toMatchObject({ verb: 'stop' });
+      await nextTurn();
+      expect(links.isShutDown('k', aVm(), pod(true))).toBe(false);
+    });
+
+    test('is asked once more at the end of its pod where it was not shut down before', async () => {
+      const ending = pod(true);
+      ending.metadata.deletionTimestamp = '2026-01-01T00:00:00Z';
+      for (const [fault, calls] of [
+        [new Error('a copy of its disk took too long'), ['stop', 'stop']],
+        [undefined, ['stop']],
+      ] as const) {
+        const { links, runner } = aRunner();
+        runner.fault = fault;
+        links.isShutDown('k', aVm(), pod(true));
+        await answered(runner, 1);
+        expect(links.isShutDown('k', aVm(), pod(true))).toBe(true);
+        links.isShutDown('k', aVm(), ending);
+        await answered(runner, calls.length);
+        expect(links.isShutDown('k', aVm(), ending)).toBe(true);
+        expect(runner.calls).toEqual(calls);
+      }
     });
 
     test('is not waited for where its runner does not answer', async () => {

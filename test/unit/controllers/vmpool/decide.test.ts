@@ -184,18 +184,19 @@ describe('guests of another VMConfig, image or runner', () => {
 });
 
 describe('of the outdated guests one makes way where there is no room for another', () => {
-  const spareOf = (...input: Parameters<typeof decided>) => decided(...input).spare?.metadata.name;
+  const sparesOf = (...input: Parameters<typeof decided>) =>
+    decided(...input).spares.map(({ metadata }) => metadata.name.replace('svc3-pool-', ''));
 
-  test('the one that is worth least, while nothing boots or leaves', () => {
+  test('the one that is worth least first, while nothing boots or leaves', () => {
     const both = [outdated('1', { createdAt: at(-10) }), outdated('2')];
-    expect(spareOf(both, { minIdle: 2 })).toBe('svc3-pool-2');
-    expect(spareOf(both, { minIdle: 2, isLeaving: true })).toBeUndefined();
-    expect(spareOf([...both, booting('3')], { minIdle: 3 })).toBeUndefined();
-    expect(spareOf([...both, view('3')], { minIdle: 3 })).toBe('svc3-pool-2');
+    expect(sparesOf(both, { minIdle: 2 })).toEqual(['2', '1']);
+    expect(sparesOf(both, { minIdle: 2, isLeaving: true })).toEqual([]);
+    expect(sparesOf([...both, booting('3')], { minIdle: 3 })).toEqual([]);
+    expect(sparesOf([...both, view('3')], { minIdle: 3 })).toEqual(['2', '1']);
   });
 
   test('none where all are as they should be', () => {
-    expect(spareOf([view('1')], { minIdle: 2 })).toBeUndefined();
+    expect(sparesOf([view('1')], { minIdle: 2 })).toEqual([]);
   });
 });
 

@@ -21,6 +21,8 @@ const nodeCpus = 64;
 let pool: VmPool | undefined;
 let pods: Pod[];
 let node: Node | undefined;
+/** By name, where they are not as that one. */
+let nodesBesides: Record<string, Node | undefined>;
 /** VMs that name the pool. */
 let vms: Vm[];
 /** What VMs that wait for a node do when they are asked. */
@@ -47,7 +49,7 @@ function aReconciler(): PoolReconciler {
         pools: { get: () => pool },
         pods: { byIndex: () => pods, get: (name: string) => pods.find((pod) => pod.metadata.name === name) },
         vms: { byIndex: () => vms },
-        nodes: { get: () => node },
+        nodes: { get: (name: string) => (name in nodesBesides ? nodesBesides[name] : node) },
       },
       sources: { vmConfig: () => undefined, image: () => undefined, settings },
       settings,
@@ -88,6 +90,7 @@ beforeEach(() => {
   pods = [];
   vms = [];
   node = aNode();
+  nodesBesides = {};
   retry = () => undefined;
   clock = 0;
   nowMs = Date.parse(bornAt) + 1_000;
@@ -320,12 +323,123 @@ describe('where a pod is refused, an outdated guest', () => {
     expect(ready()).toMatchObject({ reason: 'Preparing' });
   });
 
-  test('makes way where no node has room', async () => {
+  const another = (name: string, nodeName = 'n1') => {
+    const pod = outdatedPod();
+    return {
+      ...pod,
+      metadata: { ...pod.metadata, name: `svc3-pool-${name}`, uid: `uid-${name}` },
+      spec: { ...pod.spec, nodeName },
+    };
+  };
+  /** Each guest takes four CPUs of a node that has no other room; the next one takes as many as the template says. */
+  const onFullNode = (nodeName: string, uids: readonly string[], more = 0) => {
+    inventory.setNode(freeNode(nodeName, { cpu: 4 * uids.length + more, memory: 2 ** 20 }));
+    for (const uid of uids) inventory.setPod(podOn(uid, nodeName, { cpu: 4 }));
+  };
+  const removed = () => remove.mock.calls.map((call) => (call[1] as { name: string }).name);
+
+  test.each<[what: string, given: Node | undefined, count: number]>([
+    ['waits until another has left a node that answers', aNode(), 0],
+    ['does not wait for another on a node that is lost', aNode({ isLost: true }), 1],
+    ['does not wait for another on a node that is gone', undefined, 1],
+  ])('%s', async (_what, given, count) => {
+    const leaving = another('2', 'n2');
+    pods = [outdatedPod(), { ...leaving, metadata: { ...leaving.metadata, deletionTimestamp: bornAt } }];
+    nodesBesides = { n2: given };
+    create.mockRejectedValueOnce(quota);
+    await aReconciler().reconcile('team/ci');
+    expect(remove).toHaveBeenCalledTimes(count);
+  });
+
+  test.each<[sentence: string, cpu: number, gone: string[]]>([
+    ['makes way for one that has room in its place', 3, ['svc3-pool-2']],
+    ['makes way for one that has room once both are gone', 7, ['svc3-pool-2']],
+    ['stays where the next one would not fit in the room of all of them', 9, []],
+  ])('%s', async (_sentence, cpu, gone) => {
+    pool = named({ minIdle: 2, template: { ...pool!.spec.template, cpu } });
+    pods = [outdatedPod(), another('2')];
     const reconciler = aReconciler();
-    inventory.setNode(freeNode('n1', { cpu: 0, memory: 2 ** 20 }));
+    onFullNode('n1', ['uid-1', 'uid-2']);
     await reconciler.reconcile('team/ci');
     expect(ready()).toMatchObject({ reason: 'Unschedulable' });
-    expect(remove).toHaveBeenCalledOnce();
+    expect(removed()).toEqual(gone);
+    expect(inventory.node('n1')?.free[CPU]).toBe(0);
+  });
+
+  test('makes way on the node where the next one has room by it', async () => {
+    pool = named({ minIdle: 2, template: { ...pool!.spec.template, cpu: 5 } });
+    pods = [outdatedPod(), another('2', 'n2')];
+    const reconciler = aReconciler();
+    onFullNode('n1', ['uid-1'], 2);
+    onFullNode('n2', ['uid-2']);
+    await reconciler.reconcile('team/ci');
+    expect(removed()).toEqual(['svc3-pool-1']);
+  });
+
+  test('makes way on the node that has room once two are gone', async () => {
+    pool = named({ minIdle: 3, template: { ...pool!.spec.template, cpu: 7 } });
+    pods = [outdatedPod(), another('2'), another('3', 'n2')];
+    const reconciler = aReconciler();
+    onFullNode('n1', ['uid-1', 'uid-2']);
+    onFullNode('n2', ['uid-3']);
+    await reconciler.reconcile('team/ci');
+    expect(removed()).toEqual(['svc3-pool-2']);
+  });
+
+  describe('of a quota that is used up', () => {
+    /** Every try is refused, and what was deleted has gone before the next. */
+    const tryOften = async (reconciler: PoolReconciler) => {
+      for (const until = clock + 300_000; clock < until; clock += 1_000) {
+        const before = remove.mock.calls.length;
+        await reconciler.reconcile('team/ci');
+        if (remove.mock.calls.length === before) continue;
+        const gone = pods.find(({ metadata }) => metadata.name === removed().at(-1)) as Pod;
+        pods = pods.filter((pod) => pod !== gone);
+        reconciler.sawPod(gone, true);
+      }
+    };
+
+    beforeEach(() => {
+      pool = named({ minIdle: 3, template: pool!.spec.template });
+      pods = [outdatedPod(), another('2'), another('3')];
+      create.mockRejectedValue(quota);
+    });
+
+    test('is the last that goes for a guest that cannot be made without it either, until another is to be made', async () => {
+      const reconciler = aReconciler();
+      await tryOften(reconciler);
+      expect(removed()).toHaveLength(1);
+      const { template, ...spec } = pool!.spec;
+      pool = named({
+        ...spec,
+        template: { ...template, image: `registry.example.com/base@sha256:${'b'.repeat(64)}` },
+      });
+      // The template is the same: its VMConfig names another image.
+      for (const { metadata } of pods) metadata.annotations![annotations.poolTemplate] = templateDigest(pool);
+      await tryOften(reconciler);
+      expect(removed()).toHaveLength(2);
+    });
+
+    test('is followed by the next one once it has brought a guest', async () => {
+      const stored = { uid: 'made', creationTimestamp: bornAt };
+      const made = async (_resource: unknown, pod: Pod) => ({
+        ...pod,
+        metadata: storedMeta({ ...pod.metadata, ...stored }),
+      });
+      create.mockRejectedValueOnce(quota).mockImplementationOnce(made);
+      const reconciler = aReconciler();
+      await tryOften(reconciler);
+      expect(removed()).toHaveLength(2);
+    });
+
+    test('is not taken for gone where it has changed meanwhile', async () => {
+      remove.mockRejectedValueOnce(new Svc3Error('Conflict', 'it has changed'));
+      const reconciler = aReconciler();
+      await reconciler.reconcile('team/ci');
+      clock += 1_000;
+      await reconciler.reconcile('team/ci');
+      expect(remove).toHaveBeenCalledTimes(2);
+    });
   });
 
   test('stays where the refusal is for another reason', async () => {

@@ -3,7 +3,10 @@ import type { Node, Pod } from '../../../../../src/api/core.ts';
 import type { EffectiveSettings, Vm } from '../../../../../src/api/vm.ts';
 import type { VmPool } from '../../../../../src/api/vmpool.ts';
 import { isStandby, poolIndex } from '../../../../../src/controllers/vm/facts/standby.ts';
+import { Neighbourhood } from '../../../../../src/controllers/vm/pool/neighbourhood.ts';
 import { Standbys } from '../../../../../src/controllers/vm/pool/standbys.ts';
+import { Inventory } from '../../../../../src/placement/inventory.ts';
+import { ranges } from '../../../placement/builders.ts';
 import { aNode, aPool, aPoolVm, aStandby, ownedBy } from '../../vmpool/builders.ts';
 import { aVm, effective } from '../builders.ts';
 
@@ -30,7 +33,7 @@ function aWorld(given: Partial<Pick<World, 'pods' | 'pools' | 'node'>> = {}): Wo
       for (const tell of told) tell({ kind: 'deleted', object: pod });
     },
   };
-  world.standbys = new Standbys({
+  const caches = {
     pods: {
       byIndex: (_index: string, key: string) => world.pods.filter((pod) => poolIndex.pool(pod).includes(key)),
       onChange: (tell: (typeof told)[number]) => void told.push(tell),
@@ -45,7 +48,8 @@ function aWorld(given: Partial<Pick<World, 'pods' | 'pools' | 'node'>> = {}): Wo
       list: (namespace: string) => world.pools.filter(({ metadata }) => metadata.namespace === namespace),
     },
     nodes: { get: () => world.node },
-  });
+  };
+  world.standbys = new Standbys(caches, new Neighbourhood(new Inventory(ranges)));
   return world;
 }
 
@@ -206,10 +210,22 @@ describe('a VM that names the VMConfig of a pool', () => {
     expect(served({ metadata }, { settings: { metadata } })).toBe(true);
   });
 
-  test('gets one where it has its own words for the guest, and its own deadline', () => {
-    const own = { metadata: [{ name: 'job', value: '7' }], startDeadlineSeconds: 60 };
+  test('gets one where it has its own deadline', () => {
+    const own = { startDeadlineSeconds: 60 };
     const speaking = aVm({ spec: { config: 'builder', ...own } });
-    expect(served(own, { vm: speaking, settings: { metadata } })).toBe(true);
+    expect(served({ ...own, metadata }, { vm: speaking, settings: { metadata } })).toBe(true);
+  });
+
+  test.each<[what: string, own: Partial<EffectiveSettings>]>([
+    ['metadata', { metadata: [{ name: 'job', value: '7' }] }],
+    ['keys', { sshAuthorizedKeys: ['ssh-ed25519 AAAA mine'] }],
+  ])('gets none with %s of its own, which a guest without a hook would never learn of', (_, own) => {
+    const speaking = aVm({ spec: { config: 'builder', ...own } });
+    expect(served(own, { vm: speaking })).toBe(false);
+    expect(
+      served({ ...own, metadata: own.metadata ?? metadata }, { vm: speaking, settings: { metadata } }),
+    ).toBe(false);
+    expect(served(own, { vm: speaking, settings: own })).toBe(true);
   });
 
   test('gets none of a pool that serves only those who name it', () => {

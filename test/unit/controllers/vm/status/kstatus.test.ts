@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { Vm } from '../../../../../src/api/vm.ts';
 import { waitsForPerson } from '../../../../../src/api/reasons.ts';
-import { reasonTable, type ReasonRow } from '../../../../../src/api/reasontable.ts';
+import type { ReasonRow } from '../../../../../src/api/reasonrows.ts';
+import { reasonTable } from '../../../../../src/api/reasontable.ts';
 import { pendingDraft } from '../../../../../src/controllers/vm/status/pending.ts';
 import { withKstatus } from '../../../../../src/controllers/vm/status/kstatus.ts';
 import { statusOf } from '../../../../../src/controllers/vm/status/draftedstatus.ts';

@@ -1,0 +1,100 @@
+import { nothing, type ReasonRow, rows, waits } from './reasonrows.ts';
+
+/** What the conditions of Images and ISOs say. */
+export const diskReasons: readonly ReasonRow[] = [
+  ...rows('Image, ISO', 'Ready', 'True', {
+    Stored: ['The disk is in the store.', nothing],
+  }),
+  ...rows('Image, ISO', 'Ready', 'False', {
+    Pending: ['The work has not begun.', waits],
+    Working: ['The disk is being made; status.progress says how far it is.', waits],
+    AwaitingUpload: [
+      'The disk waits for an upload.',
+      'Upload it: `svc3 image upload`, an ISO `svc3 iso upload`.',
+    ],
+    UploadAbandoned: [
+      'An upload broke off and nobody went on with it for as long as the chart value store.uploadExpiryHours says (a day); what had come was forgotten.',
+      'Upload it again: `svc3 image upload`, an ISO `svc3 iso upload`.',
+    ],
+    SourceNotFound: [
+      'The source does not exist, is a reference that is none (the message says why), or was being deleted when the copy was made; another one of its name is taken when it is there.',
+      'Correct or create the source.',
+    ],
+    SourceDeleted: [
+      'The VM was deleted before its disk was saved, or was being deleted when the Image was made.',
+      'Nothing can be done for that disk; delete the Image.',
+    ],
+    SourceNotReady: [
+      'The source exists and is not ready; where the memory of a VM is to be saved, the VM does not run.',
+      'Nothing, while it is being made or started; start a VM that is off, or delete the Image.',
+    ],
+    MemoryRefused: [
+      'The memory of the VM cannot be saved: the message names the field that is in the way, or the VM does not run and is being deleted.',
+      'Save the disk alone, or change that field; delete the Image.',
+    ],
+    RegistryDenied: [
+      'A registry refused the credential, or there is none.',
+      'Add a registry credential for it.',
+    ],
+    RegistryUnreachable: [
+      'A registry does not answer.',
+      'Nothing; it is tried again with exponential backoff.',
+    ],
+    DiskRefused: ['The disk file is not acceptable; the message says why.', 'Use another file.'],
+    WorkerFailed: [
+      'The worker pod failed, or the copy that the runner of the VM makes of its disk; the message quotes it.',
+      'Nothing; it is tried again with exponential backoff.',
+    ],
+    WorkerRefused: [
+      'Quota, Pod Security or a webhook refused the worker pod, or another pod has its name; the message says which.',
+      'Let the namespace have one more pod, or delete the one in the way; it is tried again with exponential backoff.',
+    ],
+    RunnerUnreachable: [
+      'The runner of the VM to be saved does not answer or refuses; the message quotes it.',
+      'Look at the VM; it is tried again with exponential backoff.',
+    ],
+    StoreMissing: ['The installation has no image store.', 'Set the chart value store.url.'],
+    InUse: [
+      'It is being deleted, and VMs or VMPools still use it, or copies of it are not done; the message names them.',
+      'Delete VMs and VMPools; it waits for copies, unless they are deleted.',
+    ],
+  }),
+  ...rows('Image, ISO', 'Committed', 'True', {
+    Stored: ['The last commit is in the store; VMs that are placed from now on run from it.', nothing],
+  }),
+  ...rows('Image, ISO', 'Committed', 'Unknown', {
+    Working: ['A commit is under way; the version before stays usable.', waits],
+  }),
+  ...rows('Image, ISO', 'Committed', 'False', {
+    CommitRefused: [
+      'The VM does not run from this Image; the message says what it runs from.',
+      'Commit it to the Image that it runs from, or save it under a name.',
+    ],
+    SourceNotFound: ['The VM does not exist; the version before stays usable.', 'Name another VM.'],
+    SourceDeleted: [
+      'The VM was deleted before its disk was saved; the version before stays usable.',
+      'Nothing can be done for that disk.',
+    ],
+    DiskRefused: [
+      'The disk of the VM is not acceptable; the message says why; the version before stays usable.',
+      'Commit another VM.',
+    ],
+    SourceNotReady: ['The VM has no runner yet.', waits],
+    RegistryDenied: ['As with Ready.', 'As with Ready.'],
+    RegistryUnreachable: ['As with Ready.', 'As with Ready.'],
+    RunnerUnreachable: ['As with Ready.', 'As with Ready.'],
+    StoreMissing: ['As with Ready.', 'As with Ready.'],
+    WorkerFailed: ['As with Ready.', 'As with Ready.'],
+    WorkerRefused: ['As with Ready.', 'As with Ready.'],
+  }),
+  ...rows('Image, ISO', 'Stalled', 'True', {
+    AwaitingUpload: ['As with Ready.', 'As with Ready.'],
+    RegistryDenied: ['As with Ready.', 'As with Ready.'],
+    SourceNotFound: ['As with Ready.', 'As with Ready.'],
+    SourceDeleted: ['As with Ready.', 'As with Ready.'],
+    StoreMissing: ['As with Ready.', 'As with Ready.'],
+    MemoryRefused: ['As with Ready.', 'As with Ready.'],
+    DiskRefused: ['As with Ready.', 'As with Ready.'],
+    UploadAbandoned: ['As with Ready.', 'As with Ready.'],
+  }),
+];
