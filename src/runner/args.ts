@@ -17,6 +17,8 @@ export interface MachineInput {
   readonly iso?: string;
   /** A drive without a CD, for a guest that goes on and had one when its memory was saved. */
   readonly hasEmptyDrive?: boolean;
+  /** Whether there is a balloon, for a guest that goes on; one that boots has it where metrics are served. */
+  readonly hasBalloon?: boolean;
   /** Data disks, with where their files are. */
   readonly disks?: readonly { readonly name: string; readonly path: string; readonly format: DiskFormat }[];
   /** Path of the NoCloud seed. */
@@ -102,7 +104,7 @@ export function qemuArguments(input: MachineInput): QemuCommand {
       ...generation(input),
       ['-device', 'virtio-rng-pci,id=rng0'],
       ['-device', spec.architecture === 'amd64' ? 'pvpanic,id=panic0' : 'pvpanic-pci,id=panic0'],
-      ...balloon(spec),
+      ...balloon(input),
     ].flat(),
   };
 }
@@ -355,8 +357,8 @@ function screen(input: MachineInput): Option[] {
 }
 
 /** Its driver says how much memory the guest has left. Last, so that no other device has another place because of it. */
-function balloon({ metricsPort }: RunnerSpec): Option[] {
-  return metricsPort === undefined ? [] : [['-device', `virtio-balloon-pci,id=${devices.balloon}`]];
+function balloon({ spec, hasBalloon = spec.metricsPort !== undefined }: MachineInput): Option[] {
+  return hasBalloon ? [['-device', `virtio-balloon-pci,id=${devices.balloon}`]] : [];
 }
 
 /** Every card of the bundle; VFIO locks the guest's memory for them, which is why the pod has IPC_LOCK. */

@@ -44,17 +44,14 @@ export async function endNow(machine: Machine): Promise<void> {
  *
  * @throws Error where it does not answer: that says nothing about its guest.
  */
-export async function runState(qmp: Qmp): Promise<string> {
-  const { status } = await qmp.execute<{ status: string }>('query-status');
+export async function runState(qmp: Qmp, options?: { readonly timeoutMs: number }): Promise<string> {
+  const { status } = await qmp.execute<{ status: string }>('query-status', undefined, options);
   return status;
 }
 
 /** The same at once, for whom `unknown` does as well: QEMU does not answer. */
 export async function queryStatus(qmp: Qmp): Promise<string> {
-  const reply = await qmp
-    .execute<{ status: string }>('query-status', undefined, { timeoutMs: 1000 })
-    .catch(() => undefined);
-  return reply?.status ?? 'unknown';
+  return runState(qmp, { timeoutMs: 1000 }).catch(() => 'unknown');
 }
 
 async function perform(machine: Machine, qmp: Qmp, action: ShutdownAction): Promise<void> {

@@ -29,6 +29,8 @@ export interface Call {
   readonly parameters: readonly string[];
   /** The parsed JSON body, `{}` where there is none. */
   readonly body: unknown;
+  /** Aborted when the connection ends: nobody waits for an answer any more. */
+  readonly wanted: AbortSignal;
 }
 
 /** A route is data: its action is what the caller's token must name. `undefined` answers have been sent already. */
@@ -132,12 +134,14 @@ async function answer(
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
+  const wanted = untilHungUp(response);
   try {
     const url = new URL(request.url ?? '/', 'https://runner');
     const { route, parameters } = findRoute(options.routes, request.method ?? 'GET', url.pathname);
     if (route.action !== undefined) await authorize(options, request, route.action);
     const body = await readBody(request);
-    const reply = await route.run({ request, response, query: url.searchParams, parameters, body });
+    const query = url.searchParams;
+    const reply = await route.run({ request, response, query, parameters, body, wanted });
     if (reply !== undefined) send(response, 200, reply);
   } catch (error) {
     const { status, body } = describe(error);
@@ -146,6 +150,13 @@ async function answer(
     if (response.headersSent) response.destroy();
     else send(response, status, body);
   }
+}
+
+function untilHungUp(response: ServerResponse): AbortSignal {
+  const gone = new AbortController();
+  const why = new Svc3Error('ServiceUnavailable', 'whoever asked for this has hung up');
+  response.once('close', () => gone.abort(why));
+  return gone.signal;
 }
 
 function findRoute(

@@ -244,7 +244,8 @@ class DiskExports implements Exports {
 
   async #copy(id: string, entry: Entry, onGoesOn: () => void): Promise<void> {
     const draft = `${this.#fileOf(id)}.part`;
-    const signal = entry.gone;
+    // What is done by then can be fetched while the pod is being ended.
+    const signal = AbortSignal.any([entry.gone, this.#supervisor.copiesEnd]);
     signal.throwIfAborted();
     await mkdir(this.#folder, { recursive: true });
     await rm(draft, { force: true });
@@ -258,7 +259,7 @@ class DiskExports implements Exports {
     const memory = { folder: this.#memoryOf(id), onGoesOn };
     const how = await this.#copyBy(running, entry.hasMemory, { ...context, ...memory });
     const { size } = await stat(draft);
-    const sha256 = await hashFile(draft);
+    const sha256 = await hashFile(draft, signal);
     // One that was deleted meanwhile would take up the VM's storage, and nobody would know of it.
     signal.throwIfAborted();
     await rename(draft, this.#fileOf(id));
@@ -315,11 +316,11 @@ function isSpent({ view, wantedUntil = Number.POSITIVE_INFINITY }: Entry): boole
   return view.state === 'Failed' || wantedUntil <= Date.now();
 }
 
-async function hashFile(path: string): Promise<string> {
+async function hashFile(path: string, signal: AbortSignal): Promise<string> {
   const file = await open(path);
   await file.sync();
   await file.close();
   const hash = createHash('sha256');
-  await pipeline(createReadStream(path, { highWaterMark: 1024 * 1024 }), hash);
+  await pipeline(createReadStream(path, { highWaterMark: 1024 * 1024 }), hash, { signal });
   return hash.digest('hex');
 }

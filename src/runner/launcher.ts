@@ -70,7 +70,7 @@ export class Launcher {
   async #fromOwnMemory(): Promise<Running | undefined> {
     const { memory, status } = this.#parts;
     try {
-      const input = memory.withDrive(await this.#prepare());
+      const input = memory.withDevices(await this.#prepare());
       const machine = await memory.load(input, (command) => this.#startQemu(command));
       const running = await this.#goOn(machine, input, () => memory.forget());
       void catchUp(machine.agent);
@@ -107,8 +107,8 @@ export class Launcher {
       return undefined;
     }
     try {
-      const input = await this.#prepare();
-      const machine = await startFromMemory(input, folders.image, (command) => this.#startQemu(command));
+      const launch = (command: QemuCommand) => this.#startQemu(command);
+      const { machine, input } = await startFromMemory(await this.#prepare(), folders.image, launch);
       const running = await this.#goOn(machine, input, () => state.save(used));
       // One that waits in a pool is told whose it is when it is claimed.
       running.woken = wake(machine, spec, log).then(wokenFromImage);

@@ -1,5 +1,5 @@
 import { constants, existsSync } from 'node:fs';
-import { access, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { access, readdir, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import type { RunnerSpec } from '../api/runner.ts';
 import type { MachineInput } from './args.ts';
@@ -9,7 +9,7 @@ import { readBootKind } from './bootsector.ts';
 import { prepareDataDisks } from './datadisks.ts';
 import { forwardAddress } from './relay.ts';
 import { qemuImg } from './qemuimg.ts';
-import { writeSeed } from './seed.ts';
+import { waitingSeedBytes, writeSeed } from './seed.ts';
 import type { SavedState } from './statefile.ts';
 import { asStorage } from './storage.ts';
 
@@ -67,8 +67,9 @@ export async function prepareMachine(
   checkProgram(host);
   checkGpu(host);
   const iso = spec.iso && !ejected ? await findIso(folders.iso) : undefined;
-  const seed = join(folders.run, 'seed.iso');
+  const seed = seedPath(folders);
   await writeFile(seed, writeSeed(spec, await readUserData(host)), { mode: 0o600 });
+  if (spec.standby !== undefined) await truncate(seed, waitingSeedBytes);
   return {
     base,
     input: {
@@ -87,6 +88,20 @@ export async function prepareMachine(
       forwardBind: forwardAddress(host.bind),
     },
   };
+}
+
+function seedPath(folders: RunnerFolders): string {
+  return join(folders.run, 'seed.iso');
+}
+
+/** Makes the seed of a guest that waited, whose QEMU has it open, that of the VM which has claimed it: the guest finds it when it boots again by itself. */
+export async function renewSeed(host: Host): Promise<void> {
+  const path = seedPath(host.folders);
+  const seed = writeSeed(host.spec, await readUserData(host));
+  await writeFile(path, seed, { flag: 'r+' });
+  // What stood behind it goes.
+  await truncate(path, seed.length);
+  await truncate(path, waitingSeedBytes);
 }
 
 /** A Secret that is not there yet may come: the kubelet looks for it about once in a minute. */

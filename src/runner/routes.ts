@@ -108,18 +108,18 @@ function verbRoutes(parts: RouteParts): Route[] {
   /** A verb that is answered with the state that it led to. */
   const verb = (
     action: 'power' | 'claim' | 'eject' | 'ports',
-    act: (body: unknown) => Promise<void>,
+    act: (body: unknown, wanted: AbortSignal) => Promise<void>,
   ): Route => ({
     method: 'POST',
     pattern: new RegExp(`^/v1/${action}$`),
     action,
-    run: async ({ body }) => {
-      await act(body);
+    run: async ({ body, wanted }) => {
+      await act(body, wanted);
       return stateOf(parts);
     },
   });
   return [
-    verb('power', (body) => supervisor.power(parse(PowerRequest, body))),
+    verb('power', (body, wanted) => supervisor.power(parse(PowerRequest, body), wanted)),
     verb('claim', (body) => supervisor.claim(parse(ClaimRequest, body))),
     verb('eject', () => supervisor.eject()),
     verb('ports', (body) => supervisor.setPorts(parse(PortsRequest, body).ports)),

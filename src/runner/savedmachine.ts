@@ -49,8 +49,17 @@ function devicesOf(input: MachineInput): string[] {
 }
 
 /** Whether the guest of the memory knows a drive for CDs, with or without one in it. */
-export function hasDrive({ devices }: SavedMachine): boolean {
-  return devices.some((device) => device.split(',').includes(`id=${deviceIds.cd}`));
+export function hasDrive(saved: SavedMachine): boolean {
+  return hasDevice(saved, deviceIds.cd);
+}
+
+function hasDevice({ devices }: SavedMachine, id: string): boolean {
+  return devices.some((device) => device.split(',').includes(`id=${id}`));
+}
+
+/** The machine with the balloon that the guest of the memory knows, or without one: whether metrics are served may have changed since. */
+export function withBalloonOf(saved: SavedMachine, input: MachineInput): MachineInput {
+  return { ...input, hasBalloon: hasDevice(saved, deviceIds.balloon) };
 }
 
 /** Why a saved memory cannot go on in this machine; undefined where it can. Pure. */

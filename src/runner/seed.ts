@@ -26,6 +26,12 @@ export function writeSeed(spec: RunnerSpec, userData?: Buffer): Buffer {
   return writeIso('cidata', seedFiles(spec, userData));
 }
 
+/**
+ * Bytes of the seed of a guest that waits: QEMU looks at a file's size once, and that of any VM has to fit in. At most it has 1 MiB of a Secret, and the
+ * VM's lists, of which metadata stand there twice.
+ */
+export const waitingSeedBytes = 2 * 2 ** 20;
+
 function hostname(name: string): string {
   return name.slice(0, 63).replace(/-+$/, '');
 }

@@ -5,7 +5,7 @@ import type { ClaimRequest, PowerRequest, ResizeReply, RunnerPort, RunnerSpec } 
 import { messageOf, Svc3Error } from '../errors.ts';
 import type { ControlAction } from '../runnerapi/token.ts';
 import { devices } from './args.ts';
-import { bringDown, queryStatus } from './bringdown.ts';
+import { bringDown, runState } from './bringdown.ts';
 import { Disk } from './disk.ts';
 import { diagnoseExit, RunnerFailure } from './failure.ts';
 import { Hibernation, unlessAborted } from './hibernation.ts';
@@ -13,7 +13,7 @@ import { Launcher } from './launcher.ts';
 import { createStartPhases } from './startphases.ts';
 import { changePorts } from './podports.ts';
 import { createQueue } from './powerstate.ts';
-import { withSettings, type Host } from './preparation.ts';
+import { renewSeed, withSettings, type Host } from './preparation.ts';
 import { introduce } from './introduction.ts';
 import { guestDown } from './readiness.ts';
 import { forwardAddress, type PortRelay } from './relay.ts';
@@ -66,6 +66,8 @@ export class Supervisor {
   readonly #forGood = new AbortController();
   #booting: Promise<Running | undefined> = Promise.resolve(undefined);
   #guestHeld: Promise<unknown> = Promise.resolve();
+  /** Aborted before the memory of the guest is written at the end of the pod. */
+  readonly #suspending = new AbortController();
 
   constructor(options: SupervisorOptions) {
     const { host, podUid } = options;
@@ -153,6 +155,11 @@ export class Supervisor {
     this.#disk.hold(until);
   }
 
+  /** Ends the copies of the disk that are being made: QEMU writes no memory meanwhile, and they would end with the pod. */
+  get copiesEnd(): AbortSignal {
+    return this.#suspending.signal;
+  }
+
   /** Keeps the end of the pod from writing the guest's memory until then: a guest whose file systems are frozen in it would be so for good. */
   holdGuest(until: Promise<unknown>): void {
     this.#guestHeld = until;
@@ -163,10 +170,14 @@ export class Supervisor {
     return this.inTurn(() => this.#begin());
   }
 
-  /** Carries out a verb. Throws Conflict when it does not fit the state. A stop of a pod that is being ended has its guest shut down, not suspended. */
-  async power(request: PowerRequest): Promise<void> {
+  /**
+   * Carries out a verb. Throws Conflict when it does not fit the state. A stop of a pod that is being ended has its guest shut down, not suspended.
+   *
+   * @param wanted - aborted when nobody waits for the verb any more: it is given up where it has not begun or waits for a copy of the disk
+   */
+  async power(request: PowerRequest, wanted?: AbortSignal): Promise<void> {
     if (this.#isEnding && request.action === 'stop') return this.#forGood.abort();
-    return this.inTurn(() => this.#verbs.carryOut(request));
+    return this.inTurn(() => this.#verbs.carryOut(request, wanted));
   }
 
   /** The guest becomes that of a VM. Throws Conflict where it is another VM's, or never waited for one. */
@@ -217,6 +228,8 @@ export class Supervisor {
         Promise.all([this.#guestHeld, delay(stopNoticeMs, undefined, { ref: false })]),
         signal,
       );
+      this.#suspending.abort(new Error('the pod of the VM is being ended'));
+      await unlessAborted(this.#disk.free(), signal);
       if (this.#running !== running) return false;
       await this.#verbs.writeMemory(running, { signal, saved: {} });
       return true;
@@ -306,6 +319,7 @@ export class Supervisor {
     if (this.status.current.standby === undefined) return;
     const running = this.#running;
     const isPaused = this.status.current.powerState === 'Suspended';
+    if (running !== undefined) await this.#renewSeed();
     if (running !== undefined && isPaused) await running.machine.qmp.execute('cont');
     this.phases.claim();
     this.status.update({
@@ -318,13 +332,23 @@ export class Supervisor {
     else if (running !== undefined) void this.#introduce(running);
   }
 
+  /** While the guest still waits, so that it never boots again as what it was. A VM has its guest all the same where that cannot be. */
+  async #renewSeed(): Promise<void> {
+    await renewSeed(this.#host()).catch((err: unknown) =>
+      this.#options.log.warn({ err }, 'a guest that boots again by itself is not told whose it is'),
+    );
+  }
+
   /** A claim is answered before this (ADR 44): what has failed is said when it is over. */
   async #introduce(running: Running): Promise<void> {
     this.status.update({ introducing: true });
-    const failure = await introduce(running.machine, this.#host().spec, this.#options.log);
+    const { host, log } = this.#options;
+    const own = this.#host().spec;
+    const failure = await introduce(running.machine, own, log);
     const isHere = this.#running === running;
     const { warmStart } = this.status.current;
-    const told = isHere && failure !== undefined ? wokenFromPool(warmStart, failure) : undefined;
+    const claimed = { before: warmStart, booted: host.spec, own };
+    const told = isHere && failure !== undefined ? wokenFromPool(claimed, failure) : undefined;
     this.status.update({ introducing: undefined, warmStart: told ?? warmStart });
   }
 
@@ -363,9 +387,9 @@ export class Supervisor {
     const { woken, machine } = running;
     const warmStart = await Promise.race([woken, machine.exited.then(() => undefined)]);
     // Meanwhile it may have met a full disk: it runs when there is room again.
-    const isPaused = woken !== undefined && (await queryStatus(machine.qmp)) === 'io-error';
+    const state = woken === undefined ? undefined : await runState(machine.qmp).catch(() => undefined);
     if (this.#running !== running) return;
-    if (isPaused) return this.status.update({ warmStart });
+    if (state === 'io-error') return this.status.update({ warmStart });
     this.status.update({
       powerState: 'Running',
       suspendKind: undefined,
@@ -426,6 +450,7 @@ export class Supervisor {
     reason: 'GuestShutdown' | 'Requested' | 'SuspendedStateLost',
     message?: string,
   ): Promise<void> {
+    clearTimeout(this.#retryTimer);
     await this.#note({ powerState: 'Stopped', reason, message });
     const stopped = { powerState: 'Stopped', suspendKind: undefined, ...guestDown } as const;
     this.status.update({ ...stopped, reason, message, retrying: false });
@@ -443,7 +468,12 @@ export class Supervisor {
     const restarts = this.#retries.crashes;
     this.status.update({ powerState: 'Failed', ...guestDown, reason, message, retrying, restarts });
     this.#options.log.error({ reason, retrying }, message);
-    if (retrying) this.#retryTimer = setTimeout(() => void this.inTurn(() => this.#boot()), backoffMs);
+    if (retrying) this.#retryTimer = setTimeout(() => void this.inTurn(() => this.#bootAgain()), backoffMs);
+  }
+
+  /** The verb before it in turn may have stopped the VM. */
+  async #bootAgain(): Promise<void> {
+    if (this.status.current.retrying) await this.#boot();
   }
 
   async #takeDown(graceMs: number): Promise<void> {

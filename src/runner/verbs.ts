@@ -3,7 +3,7 @@ import type { PowerRequest, RunnerSpec } from '../api/runner.ts';
 import { Svc3Error } from '../errors.ts';
 import { endNow } from './bringdown.ts';
 import type { Disk } from './disk.ts';
-import type { Hibernation } from './hibernation.ts';
+import { unlessAborted, type Hibernation } from './hibernation.ts';
 import { checkVerb, isCarriedOut } from './powerstate.ts';
 import { guestDown } from './readiness.ts';
 import type { Retries } from './retries.ts';
@@ -14,6 +14,9 @@ import type { Running } from './watch.ts';
 
 /** Nobody waits longer for a memory that is written to a disk, in milliseconds. */
 const longestWriteMs = 3_600_000;
+
+/** Of what nobody takes back. */
+const forEver = new AbortController().signal;
 
 /** The guest as verbs start and end it. */
 export interface VerbGuest {
@@ -60,9 +63,14 @@ export class PowerVerbs {
     return this.#parts.guest.running() === undefined && this.#parts.memory.isThere;
   }
 
-  /** Throws Conflict where the verb does not fit the state, ServiceUnavailable where the pod is being ended. */
-  async carryOut(request: PowerRequest): Promise<void> {
+  /**
+   * Throws Conflict where the verb does not fit the state, ServiceUnavailable where the pod is being ended.
+   *
+   * @param wanted - aborted when nobody waits for it any more: the verb is given up, with the signal's reason, until it has the disk to itself
+   */
+  async carryOut(request: PowerRequest, wanted: AbortSignal = forEver): Promise<void> {
     const { action } = request;
+    wanted.throwIfAborted();
     if (isCarriedOut(request, this.#parts.state.current)) return;
     if (this.#parts.guest.isEnding()) throw new Svc3Error('ServiceUnavailable', 'the VM is being shut down');
     const { powerState } = this.#parts.status.current;
@@ -71,11 +79,11 @@ export class PowerVerbs {
     this.#parts.log.info({ action }, 'power verb begun');
     const verbs = {
       start: () => this.#start(request),
-      stop: () => this.#stopOrSay(),
-      restart: () => this.#restart(request),
-      suspend: () => (request.suspendTo === 'Disk' ? this.#suspendToDisk() : this.#suspend()),
+      stop: () => this.#stopOrSay(wanted),
+      restart: () => this.#restart(request, wanted),
+      suspend: () => (request.suspendTo === 'Disk' ? this.#suspendToDisk(wanted) : this.#suspend()),
       resume: () => this.#resume(),
-      revert: () => this.#revert(request),
+      revert: () => this.#revert(request, wanted),
     };
     try {
       await verbs[action]();
@@ -91,9 +99,8 @@ export class PowerVerbs {
   }
 
   /** Written down first: a runner that is killed before the guest is down takes it along, and boots it anew by itself. */
-  async #restart(request: PowerRequest): Promise<void> {
-    this.#parts.guest.cancelRetry();
-    await this.#parts.disk.free();
+  async #restart(request: PowerRequest, wanted: AbortSignal): Promise<void> {
+    await this.#haveDisk(wanted);
     await this.#noteRequest(request);
     await this.#parts.guest.takeDown(this.#parts.spec.graceSeconds * 1000);
     this.#parts.status.update({ powerState: 'Stopped', ...guestDown, retrying: false });
@@ -113,17 +120,16 @@ export class PowerVerbs {
   }
 
   /** Whoever asks is to ask again: what keeps the guest from going on may go away. */
-  async #stopOrSay(): Promise<void> {
-    if (await this.stop()) return;
+  async #stopOrSay(wanted: AbortSignal): Promise<void> {
+    if (await this.stop(wanted)) return;
     const { message = 'it does not go on' } = this.#parts.status.current;
     const why = `the guest has to go on from its memory before it can be shut down: ${message}`;
     throw new Svc3Error('ServiceUnavailable', why);
   }
 
   /** @returns false where a guest that is asleep could not go on: it is asleep still, and the message says why. */
-  async stop(): Promise<boolean> {
-    this.#parts.guest.cancelRetry();
-    await this.#parts.disk.free();
+  async stop(wanted: AbortSignal = forEver): Promise<boolean> {
+    await this.#haveDisk(wanted);
     await this.#parts.guest.note({ powerState: 'Stopped', reason: 'Requested', message: undefined });
     // What it has not written yet is in its memory.
     if (this.#parts.memory.isThere) await this.#parts.guest.boot();
@@ -144,10 +150,10 @@ export class PowerVerbs {
     this.#parts.status.update({ powerState: 'Suspended', reason: 'Requested', message });
   }
 
-  async #suspendToDisk(): Promise<void> {
+  async #suspendToDisk(wanted: AbortSignal): Promise<void> {
     if (this.isAsleep()) return;
     const running = this.#need();
-    await this.#parts.disk.free();
+    await unlessAborted(this.#parts.disk.free(), wanted);
     const saved = { powerState: 'Suspended', reason: 'Requested', message: undefined } as const;
     await this.writeMemory(running, { signal: AbortSignal.timeout(longestWriteMs), saved });
   }
@@ -164,9 +170,8 @@ export class PowerVerbs {
     this.#parts.status.update({ powerState: 'Running', reason: undefined, message: undefined });
   }
 
-  async #revert({ stopped, revertRequest }: PowerRequest): Promise<void> {
-    this.#parts.guest.cancelRetry();
-    await this.#parts.disk.free();
+  async #revert({ stopped, revertRequest }: PowerRequest, wanted: AbortSignal): Promise<void> {
+    await this.#haveDisk(wanted);
     const powerState = stopped === true ? 'Stopped' : 'Running';
     const told = { reason: 'Requested', message: undefined } as const;
     await this.#parts.memory.forget({ powerState, ...told, reverting: { request: revertRequest } });
@@ -201,6 +206,12 @@ export class PowerVerbs {
       ...told,
     });
     this.#parts.log.info({}, message);
+  }
+
+  /** Until then the VM is as if the verb had not been asked for: a QEMU that ends meanwhile is to be started again. */
+  async #haveDisk(wanted: AbortSignal): Promise<void> {
+    await unlessAborted(this.#parts.disk.free(), wanted);
+    this.#parts.guest.cancelRetry();
   }
 
   #need(): Running {

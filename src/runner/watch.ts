@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { queryStatus } from './bringdown.ts';
+import { runState } from './bringdown.ts';
 import { RunnerFailure } from './failure.ts';
 import type { MachineInput } from './args.ts';
 import type { Machine } from './machine.ts';
@@ -63,9 +63,13 @@ export function watchMachine(machine: Machine, options: WatchOptions): Running {
     await machine.qmp.execute('quit').catch(() => undefined);
   }
 
-  /** QEMU stops by itself when the disk is full or the accelerator cannot go on. */
+  /**
+   * QEMU stops by itself when the disk is full or the accelerator cannot go on. While it flushes a disk that is full it answers nobody, and nothing
+   * else tells later why the guest does not run: it is waited for as long as it lives.
+   */
   async function explainStop(): Promise<void> {
-    const state = await queryStatus(machine.qmp);
+    const state = await runState(machine.qmp, { timeoutMs: Number.POSITIVE_INFINITY }).catch(() => undefined);
+    if (running.expected) return;
     if (state === 'internal-error') {
       running.failure =
         input.accelerator === 'kvm'

@@ -45,8 +45,12 @@ export interface RunnerClient {
   state(wait?: { revision: number; waitSeconds: number; signal?: AbortSignal }): Promise<RunnerState>;
   /** Conflict: no guest runs. NotFound: the runner is of a version that has no such figures. */
   usage(): Promise<VmUsage>;
-  /** Resolves when the verb is done. Conflict: the verb does not fit the state, which the message names. */
-  power(body: PowerRequest): Promise<RunnerState>;
+  /**
+   * Resolves when the verb is done. Conflict: the verb does not fit the state, which the message names.
+   *
+   * @param signal - ends the call: the verb is given up where it waits for its turn or for a copy of the disk
+   */
+  power(body: PowerRequest, signal?: AbortSignal): Promise<RunnerState>;
   /** Conflict: the guest is another VM's. To be called with the UID of the pod as `vmUid`. */
   claim(body: ClaimRequest): Promise<RunnerState>;
   resize(bytes: number): Promise<ResizeReply>;
@@ -116,9 +120,16 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
         RunnerState,
       ),
     usage: () => call({ method: 'GET', path: '/v1/usage', action: 'usage' }, VmUsage),
-    power: (body) =>
+    power: (body, signal) =>
       call(
-        { method: 'POST', path: '/v1/power', action: 'power', body, timeoutMs: verbTimeoutMs },
+        {
+          method: 'POST',
+          path: '/v1/power',
+          action: 'power',
+          body,
+          timeoutMs: verbTimeoutMs,
+          ...(signal === undefined ? {} : { signal }),
+        },
         RunnerState,
       ),
     claim: (body) => call({ method: 'POST', path: '/v1/claim', action: 'claim', body }, RunnerState),

@@ -173,6 +173,23 @@ async function isBegun(runner: RunningRunner): Promise<void> {
     .toContainEqual(expect.stringMatching(/\.qcow2\.part$/));
 }
 
+test('a stop that waits for a copy is not carried out once whoever asked for it has gone', async () => {
+  // A copy that takes a minute, although there is nothing in it.
+  const runner = await withoutGuest({ diskBytes: 2 ** 40 });
+  await runner.client.startExport('first');
+  await isBegun(runner);
+  const caller = new AbortController();
+  const asked = runner.client.power({ action: 'stop' }, caller.signal);
+  const refused = expect(asked).rejects.toThrow();
+  await runner.reaches({ busy: 'stop' });
+  caller.abort();
+  await refused;
+  await expect.poll(async () => (await runner.client.state()).busy).toBeUndefined();
+  await runner.client.deleteExport('first');
+  // In turn with what would be carried out.
+  expect(await runner.client.ports({ ports: [] })).toMatchObject({ powerState: 'Running' });
+});
+
 test('a VM that is suspended while its copy begins stays so: the copy does not let its guest go on', async () => {
   const runner = await withoutGuest({});
   await runner.client.startExport('first');

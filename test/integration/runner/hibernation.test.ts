@@ -5,6 +5,7 @@ import { appendFile, mkdir, readdir, readFile, rm, stat, statfs, writeFile } fro
 import { createServer, type AddressInfo } from 'node:net';
 import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
+import { metricsPort } from '../../../src/api/meta.ts';
 import { runnerPaths } from '../../../src/api/runner.ts';
 import { createGuestAgent } from '../../../src/runner/agent.ts';
 import { kill } from '../../support/processes.ts';
@@ -17,6 +18,8 @@ allowBootTime();
 const up = { powerState: 'Running', guestReachable: true } as const;
 const asleep = { powerState: 'Suspended', suspendKind: 'Disk' } as const;
 const evicted = { onEviction: 'Suspend', suspendSeconds: 60 } as const;
+
+const anyMetricsPort = { SVC3_METRICS_PORT: '0' };
 
 /** A guest with a process that a boot would end. */
 async function aGuest(pod: Pod): Promise<RunningRunner> {
@@ -89,8 +92,22 @@ test('the end of the pod suspends no guest whose file systems are frozen for a c
   await expect.poll(written, { interval: 5 }).not.toBe(before);
   await ended(first);
   const second = await startRunner(inNewPod(first.pod));
-  await second.reaches(up);
+  expect(await second.reaches(up)).toMatchObject({ warmStart: { fromMemory: true } });
+  expect(await seen(second)).toBe('goes on\n');
   expect(await second.guest('echo written > /root/file; sync; cat /root/file')).toBe('written\n');
+});
+
+test('the end of the pod gives up a copy of the disk that is under way, and suspends the guest', async () => {
+  // So large that its copy takes a minute, although there is next to nothing in it.
+  const first = await aGuest(await aPod({ ...evicted, diskBytes: 2 ** 40 }));
+  await first.client.startExport('image');
+  const progress = async () => (await first.client.getExport('image')).progress;
+  await expect.poll(progress, { timeout: 150_000, interval: 50 }).toBeGreaterThan(0);
+  await ended(first);
+  expect(first.log()).toContain('export failed: the pod of the VM is being ended');
+  const second = await startRunner(inNewPod(first.pod));
+  expect(await second.reaches(up)).toMatchObject({ warmStart: { fromMemory: true } });
+  expect(await seen(second)).toBe('goes on\n');
 });
 
 test('a guest that a copy has left frozen is thawed when it goes on, wherever its memory was', async () => {
@@ -239,6 +256,33 @@ test('a guest whose CD was taken out goes on in a pod that has none, with an emp
   await third.client.power({ action: 'restart', restartRequest: 'r1' });
   await third.reaches({ ...up, restartRequest: 'r1' });
   expect(await third.qemuArguments()).not.toContain('id=cd,');
+});
+
+test('a guest goes on from its memory, and from that of its image, where metrics were turned off since', async () => {
+  const original = await startRunner(await aPod({ metricsPort }), anyMetricsPort);
+  await original.reaches(up);
+  await saved(original, 'image');
+  const first = await startRunner(await aPodOf(await anImageOf(original, 'image'), evicted));
+  expect(await first.reaches(up)).toMatchObject({ warmStart: { fromMemory: true } });
+  await first.guest('sleep 100000 < /dev/null > /dev/null 2>&1 &');
+  await ended(first);
+  const second = await startRunner(inNewPod(first.pod));
+  expect(await second.reaches(up)).toMatchObject({ warmStart: { fromMemory: true } });
+  expect(await seen(second)).toBe('goes on\n');
+  await second.client.power({ action: 'restart', restartRequest: 'r1' });
+  await second.reaches({ ...up, restartRequest: 'r1' });
+  expect(await second.qemuArguments()).not.toContain('balloon');
+});
+
+test('a guest goes on where metrics were turned on since: what a balloon would tell is not known of it', async () => {
+  const first = await aGuest(await aPod(evicted));
+  await ended(first);
+  const second = await startRunner(inNewPod(first.pod, { metricsPort }), anyMetricsPort);
+  expect(await second.reaches(up)).toMatchObject({ warmStart: { fromMemory: true } });
+  expect(await seen(second)).toBe('goes on\n');
+  const { memory, cpu } = await second.client.usage();
+  expect(memory.availableBytes).toBeUndefined();
+  expect(cpu.seconds).toBeGreaterThan(0);
 });
 
 test('a runner that is killed before its guest goes on leaves the memory; a revert discards it', async () => {

@@ -37,3 +37,31 @@ test('a guest that waits is paused, goes on for the first VM that claims it, and
     .toMatchObject({ powerState: 'Running', vmUid: vm.uid });
   await expect(clientFor(again.port, pod.podUid).claim(other)).rejects.toMatchObject({ reason: 'Conflict' });
 });
+
+test('a claimed guest that boots again by itself is its VM to cloud-init, in the QEMU that it waited in', async () => {
+  const pod = await aPod({ standby: 'Suspended', metadata: [{ name: 'stage', value: 'waiting' }] });
+  const runner = await startRunner(pod);
+  const waiting = clientFor(runner.port, pod.podUid);
+  await expect
+    .poll(() => waiting.state(), { timeout: 150_000, interval: 100 })
+    .toMatchObject({ standby: 'Idle' });
+  const vm = { namespace: 'team', name: 'job', uid: randomUUID() };
+  const { settings, ...request } = claimFor(pod, vm);
+  // Longer than all that the guest was booted with.
+  const metadata = [{ name: 'job', value: 'x'.repeat(100_000) }];
+  await waiting.claim({ ...request, settings: { ...settings, values: { ...settings.values, metadata } } });
+  const qemu = await runner.qemuPid();
+  const after = clientFor(runner.port, vm.uid);
+  const isReachable = async () => (await after.state()).guestReachable;
+  await runner.guest('(sleep 1; reboot -f) > /dev/null 2>&1 &');
+  for (const expected of [false, true])
+    await expect.poll(isReachable, { timeout: 150_000, interval: 100 }).toBe(expected);
+  expect(await runner.guest('hostname')).toBe('job\n');
+  const seed = await runner.guest(
+    'mkdir -p /tmp/s; mount -t iso9660 -o ro /dev/vdb /tmp/s; cut -c -60 /tmp/s/meta-data; wc -c < /tmp/s/meta-data',
+  );
+  expect(seed).toContain(`instance-id: "${vm.uid}"\n`);
+  expect(seed).not.toContain('waiting');
+  expect(Number(seed.trimEnd().split('\n').at(-1))).toBeGreaterThan(200_000);
+  expect(await runner.qemuPid()).toBe(qemu);
+});

@@ -234,6 +234,12 @@ describe('QEMU is told', () => {
       {},
       ['-device pvpanic,id=panic0 -device virtio-balloon-pci,id=balloon0 '],
     ],
+    [
+      'the balloon of a guest that goes on, whether or not metrics are served',
+      {},
+      { hasBalloon: true },
+      ['-device pvpanic,id=panic0 -device virtio-balloon-pci,id=balloon0 '],
+    ],
   ])('%s', (_sentence, spec, input, parts) => {
     const text = `${argumentsOf(spec, input)} `;
     for (const part of parts) expect(text).toContain(part);
@@ -268,6 +274,12 @@ describe('QEMU is told', () => {
     ],
     ['no CD where there is none', {}, {}, ['ide-cd', 'cd0']],
     ['no CD in an empty drive', {}, { hasEmptyDrive: true }, ['cd0']],
+    [
+      'no balloon that a guest that goes on has not',
+      { metricsPort: 8444 },
+      { hasBalloon: false },
+      ['balloon'],
+    ],
     [
       'nothing of a TCP port for VNC or monitors',
       {},

@@ -15,13 +15,26 @@ let runner: ReturnType<typeof createControlServer>;
 let client: RunnerClient;
 /** The guest's side of the stream that was opened last. */
 let guest: Duplex;
+/** A verb that was asked for, and takes for ever: whether it is wanted still. */
+let verb: PromiseWithResolvers<AbortSignal>;
 
 beforeEach(async () => {
+  verb = Promise.withResolvers();
   runner = createControlServer({
     uid: () => 'vm-1',
     certificate: createCertificate('vm-1'),
     keys: () => Promise.resolve([publicKey]),
-    routes: [],
+    routes: [
+      {
+        method: 'POST',
+        pattern: /^\/v1\/power$/,
+        action: 'power',
+        run: ({ wanted }) => {
+          verb.resolve(wanted);
+          return new Promise(() => undefined);
+        },
+      },
+    ],
     streams: [
       {
         path: '/v1/serial',
@@ -51,6 +64,16 @@ async function seen(act: () => unknown) {
     ({ reason, message }: Svc3Error) => `${reason}: ${message}`,
   );
 }
+
+test('a verb is told when nobody waits for it any more', async () => {
+  const caller = new AbortController();
+  const asked = client.power({ action: 'stop' }, caller.signal);
+  const wanted = await verb.promise;
+  expect(wanted.aborted).toBe(false);
+  caller.abort();
+  await expect(asked).rejects.toMatchObject({ reason: 'ServiceUnavailable' });
+  await expect.poll(() => wanted.aborted).toBe(true);
+});
 
 describe('a stream of a runner ends at the api', () => {
   test('where the guest ends it, behind its last byte', async () => {

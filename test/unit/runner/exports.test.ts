@@ -14,6 +14,8 @@ import type { Supervisor } from '../../../src/runner/supervisor.ts';
 let state: string;
 let exports: Exports;
 let isAsleep: boolean;
+/** Aborted when the memory of the guest is to be written, as its pod ends. */
+let ending: AbortController;
 /** The volume has less room than a guest needs. */
 let short: PromiseWithResolvers<void>;
 const copying = vi.fn<typeof copyStopped>();
@@ -39,12 +41,14 @@ beforeEach(async () => {
   state = await mkdtemp(join(tmpdir(), 'svc3-exports-'));
   await writeFile(join(state, 'disk.qcow2'), overlay());
   isAsleep = false;
+  ending = new AbortController();
   short = Promise.withResolvers();
   const supervisor = {
     running: () => undefined,
     isAsleep: () => isAsleep,
     inTurn: (task: () => Promise<unknown>) => task(),
     holdDisk: () => undefined,
+    copiesEnd: ending.signal,
   } as unknown as Supervisor;
   exports = createExports(supervisor, { state } as never, pino({ level: 'silent' }), copies);
   copying.mockReset();
@@ -101,6 +105,25 @@ describe('a copy of the disk', () => {
     // One that is there stays good.
     isAsleep = true;
     expect(await exports.start('a')).toMatchObject({ state: 'Ready' });
+  });
+
+  test('is given up while it is made, once the pod ends; one that is there can be fetched', async () => {
+    await exports.start('a');
+    await ready('a');
+    copying.mockImplementationOnce(async (_overlay, { signal }) => {
+      await once(signal, 'abort');
+      throw signal.reason;
+    });
+    await exports.start('b');
+    await vi.waitFor(() => expect(copying).toHaveBeenCalledTimes(2));
+    ending.abort(new Error('the pod of the VM is being ended'));
+    const given = { state: 'Failed', message: 'the pod of the VM is being ended' };
+    await vi.waitFor(() => expect(exports.get('b')).toMatchObject(given));
+    const { signal } = await exports.open('a', exports.ticket('a').ticket);
+    expect(signal.aborted).toBe(false);
+    await exports.start('c');
+    await vi.waitFor(() => expect(exports.get('c')).toMatchObject(given));
+    expect(copying).toHaveBeenCalledTimes(2);
   });
 
   test('is given up while it is made, once it takes the room that a guest needs', async () => {
@@ -265,6 +288,7 @@ describe('a copy of the disk', () => {
       isAsleep: () => false,
       inTurn: (task: () => Promise<unknown>) => turn.promise.then(task),
       holdDisk: () => undefined,
+      copiesEnd: ending.signal,
     } as unknown as Supervisor;
     const waiting = createExports(supervisor, { state } as never, pino({ level: 'silent' }), copies);
     await waiting.start('a');
@@ -285,6 +309,7 @@ describe('a verb that comes while a guest that runs is copied', () => {
       inTurn,
       holdDisk: () => undefined,
       holdGuest: () => undefined,
+      copiesEnd: ending.signal,
     } as unknown as Supervisor;
     const log = pino({ level: 'silent' });
     const copying = createExports(supervisor, { state } as never, log, { ...copies, live });

@@ -2,6 +2,7 @@ import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
+import type { MachineInput } from '../../../src/runner/args.ts';
 import { Hibernation } from '../../../src/runner/hibernation.ts';
 import { type SavedState, StateFile } from '../../../src/runner/statefile.ts';
 import type { Running } from '../../../src/runner/watch.ts';
@@ -76,6 +77,23 @@ test('what a runner that was killed has left is taken away, and a memory that a 
   file.adopt({ ...file.current, memory: { vmUid: 'u', machine, disks: [] } });
   await hibernation.clear();
   expect(await readdir(state)).toEqual(['memory']);
+});
+
+test('the machine of a guest that goes on has the drive and the balloon that the guest knows, and none else', async () => {
+  const { state, file } = await aVolume();
+  const hibernation = new Hibernation({ state }, file);
+  const input = { spec: { metricsPort: 8444 } } as unknown as MachineInput;
+  expect(hibernation.withDevices(input)).toBe(input);
+  const known = (devices: readonly string[]) => {
+    const machine = { devices } as NonNullable<SavedState['memory']>['machine'];
+    file.adopt({ ...file.current, memory: { vmUid: 'u', machine, disks: [] } });
+    return hibernation.withDevices(input);
+  };
+  expect(known(['ide-cd,bus=ide.1,id=cd,bootindex=2'])).toMatchObject({
+    hasEmptyDrive: true,
+    hasBalloon: false,
+  });
+  expect(known(['virtio-balloon-pci,id=balloon0'])).toEqual({ ...input, hasBalloon: true });
 });
 
 /** No volume has so much room. */

@@ -2,8 +2,16 @@ import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { limits } from '../../../src/api/meta.ts';
 import { RunnerSpec } from '../../../src/api/runner.ts';
-import { clearSockets, type Host, prepareMachine, withSettings } from '../../../src/runner/preparation.ts';
+import {
+  clearSockets,
+  type Host,
+  prepareMachine,
+  renewSeed,
+  withSettings,
+} from '../../../src/runner/preparation.ts';
+import { waitingSeedBytes, writeSeed } from '../../../src/runner/seed.ts';
 
 let pod: string;
 const at = (...parts: string[]) => join(pod, ...parts);
@@ -138,6 +146,47 @@ describe('settings that were told with a start', () => {
     const claimedBy = { namespace: 'team', name: 'job', uid: 'of the job' };
     expect(withSettings(host, { claimedBy }).spec).toEqual({ ...aHost().spec, vm: claimedBy });
     expect(withSettings(host, {}).spec.standby).toBe('Suspended');
+  });
+});
+
+describe('the seed of a guest that waited', () => {
+  const seedOf = () => readFile(at('run/seed.iso'));
+  const claimedBy = { namespace: 'team', name: 'job', uid: 'of the job' };
+  const long = 'x'.repeat(8192);
+
+  test.each<[what: string, waiting: object, own: object]>([
+    ['less', { metadata: [{ name: 'stage', value: long }] }, { metadata: [] }],
+    ['more', { metadata: [] }, { metadata: [{ name: 'job', value: long }], sshAuthorizedKeys: [long] }],
+  ])(
+    'is that of its VM in the same file of the same size, where that says %s',
+    async (_what, waiting, own) => {
+      const host = aHost({ standby: 'Suspended', ...waiting });
+      await prepared(host);
+      const before = await stat(at('run/seed.iso'));
+      expect((await seedOf()).includes('instance-id: "uid"')).toBe(true);
+      const values = { ...aHost(own).spec };
+      const claimed = withSettings(host, { claimedBy, settings: { version: 'v1', values } });
+      await renewSeed(claimed);
+      const after = await stat(at('run/seed.iso'));
+      expect([after.ino, after.size]).toEqual([before.ino, before.size]);
+      const whole = writeSeed(claimed.spec);
+      const seed = await seedOf();
+      expect(seed.subarray(0, whole.length).equals(whole)).toBe(true);
+      expect(seed.subarray(whole.length).every((byte) => byte === 0)).toBe(true);
+      expect(seed.includes('instance-id: "of the job"')).toBe(true);
+    },
+  );
+
+  test('is as large as it need be for a guest that waits for nobody', async () => {
+    await prepared(aHost());
+    expect((await seedOf()).length).toBe(writeSeed(aHost().spec).length);
+  });
+
+  test('has room for the longest lists of a VM, and the largest Secret', () => {
+    const metadata = [{ name: 'k', value: 'x'.repeat(limits.metadataBytes) }];
+    const sshAuthorizedKeys = ['k'.repeat(limits.sshAuthorizedKeysBytes)];
+    const { spec } = aHost({ metadata, sshAuthorizedKeys });
+    expect(writeSeed(spec, Buffer.alloc(2 ** 20)).length).toBeLessThan(waitingSeedBytes);
   });
 });
 

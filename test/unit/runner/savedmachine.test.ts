@@ -5,19 +5,24 @@ import { expect, onTestFinished, test } from 'vitest';
 import { SavedMachine } from '../../../src/api/memory.ts';
 import { RunnerSpec, type RunnerSpecInput } from '../../../src/api/runner.ts';
 import type { MachineInput } from '../../../src/runner/args.ts';
-import { describeMachine, hasDrive, misfit, readHostCpu } from '../../../src/runner/savedmachine.ts';
+import {
+  describeMachine,
+  hasDrive,
+  misfit,
+  readHostCpu,
+  withBalloonOf,
+} from '../../../src/runner/savedmachine.ts';
 
 const hostCpu = { model: 'Some CPU', flags: ['avx', 'sse'] };
 
-function aMachine(
-  given: {
-    readonly spec?: Partial<RunnerSpecInput>;
-    readonly input?: Partial<MachineInput>;
-    readonly found?: Partial<Parameters<typeof describeMachine>[1]>;
-  } = {},
-): SavedMachine {
+interface Given {
+  readonly spec?: Partial<RunnerSpecInput>;
+  readonly input?: Partial<MachineInput>;
+}
+
+function anInput(given: Given = {}): MachineInput {
   const vm = { namespace: 'team', name: 'web', uid: crypto.randomUUID() };
-  const input: MachineInput = {
+  return {
     spec: RunnerSpec.parse({ vm, cpu: 2, memoryMiB: 512, ...given.spec }),
     ports: [],
     accelerator: 'kvm',
@@ -30,7 +35,12 @@ function aMachine(
     forwardBind: '0.0.0.0',
     ...given.input,
   };
-  return describeMachine(input, { qemu: '10.0.3', diskBytes: 1000, hostCpu, ...given.found });
+}
+
+function aMachine(
+  given: Given & { readonly found?: Partial<Parameters<typeof describeMachine>[1]> } = {},
+): SavedMachine {
+  return describeMachine(anInput(given), { qemu: '10.0.3', diskBytes: 1000, hostCpu, ...given.found });
 }
 
 test('what a memory fits is the same for another VM of the same kind, its ports and the patch of its QEMU aside', () => {
@@ -55,6 +65,19 @@ test('what lies in the drive is no matter, the drive is', () => {
     message: expect.stringContaining('id=cd'),
   });
   expect([full, empty, aMachine()].map(hasDrive)).toEqual([true, true, false]);
+});
+
+test('whether metrics are served is no matter: the machine has the balloon that the guest knows, and none else', () => {
+  const measured = { spec: { metricsPort: 8444 } };
+  for (const [before, now] of [
+    [measured, {}],
+    [{}, measured],
+  ]) {
+    const saved = aMachine(before);
+    expect(misfit(saved, aMachine(now))).toMatchObject({ message: expect.stringContaining('balloon') });
+    const input = withBalloonOf(saved, anInput(now));
+    expect(misfit(saved, aMachine({ ...now, input }))).toBeUndefined();
+  }
 });
 
 const flagless = { hostCpu: { model: 'Some CPU', flags: ['sse'] } };

@@ -1,4 +1,5 @@
 import { expect, test, vi } from 'vitest';
+import type { PowerRequest } from '../../../src/api/runner.ts';
 import { createStatusBoard } from '../../../src/runner/status.ts';
 import { PowerVerbs, type VerbParts } from '../../../src/runner/verbs.ts';
 import { createQueue } from '../../../src/runner/powerstate.ts';
@@ -12,10 +13,12 @@ interface Given {
   readonly isEnding?: boolean;
   /** Why its memory cannot be written. */
   readonly refusal?: Error;
+  /** A copy of its disk is made until then. */
+  readonly copied?: Promise<void>;
 }
 
 /** A VM of which everything that verbs do is noted, in its order. */
-function aVm({ powerState, runs = false, isAsleep = false, isEnding = false, refusal }: Given) {
+function aVm({ powerState, runs = false, isAsleep = false, isEnding = false, refusal, copied }: Given) {
   const done: string[] = [];
   const note = (what: string) => async () => void done.push(what);
   const machine = {
@@ -45,7 +48,7 @@ function aVm({ powerState, runs = false, isAsleep = false, isEnding = false, ref
       current: { startRequest: 'before' },
       save: async (saved: { powerState?: string }) => void done.push(`saved ${saved.powerState}`),
     },
-    disk: { free: note('disk is free'), prepare: note('disk') },
+    disk: { free: async () => copied ?? void done.push('disk is free'), prepare: note('disk') },
     memory: {
       isThere: isAsleep,
       forget: note('memory is forgotten'),
@@ -104,14 +107,14 @@ test('a memory that cannot be written is told, and the VM is as before', async (
 test('a guest that is asleep and does not go on is not stopped, and stays asleep', async () => {
   const { done, status, verbs } = aVm({ powerState: 'Suspended', isAsleep: true });
   await expect(verbs.carryOut({ action: 'stop' })).rejects.toThrow('has to go on from its memory');
-  expect(done).toEqual(['no retry', 'disk is free', 'noted', 'boot']);
+  expect(done).toEqual(['disk is free', 'no retry', 'noted', 'boot']);
   expect(status.current).toMatchObject({ powerState: 'Suspended', suspendKind: 'Disk', busy: undefined });
 });
 
 test('a restart is written down before the guest is ended, and begins the count of tries anew', async () => {
   const { done, status, verbs } = aVm({ powerState: 'Running', runs: true });
   await verbs.carryOut({ action: 'restart', restartRequest: 'r' });
-  const ended = ['no retry', 'disk is free', 'saved Running', 'down in 30000 ms'];
+  const ended = ['disk is free', 'no retry', 'saved Running', 'down in 30000 ms'];
   expect(done).toEqual([...ended, 'retries begin anew', 'boot']);
   expect(status.current.restartRequest).toBe('r');
 });
@@ -122,7 +125,7 @@ test.each([
 ])('a revert ends the guest without asking it: to stay stopped %s', async (stopped, last) => {
   const { done, verbs } = aVm({ powerState: 'Running', runs: true });
   await verbs.carryOut({ action: 'revert', revertRequest: 'r', ...(stopped === true ? { stopped } : {}) });
-  const ended = ['no retry', 'disk is free', 'memory is forgotten', 'quit'];
+  const ended = ['disk is free', 'no retry', 'memory is forgotten', 'quit'];
   expect(done).toEqual([...ended, 'retries begin anew', last]);
 });
 
@@ -135,4 +138,24 @@ test('a verb is carried out once for each request, only where it fits, and not w
   await expect(ending.verbs.carryOut({ action: 'start' })).rejects.toMatchObject({
     reason: 'ServiceUnavailable',
   });
+});
+
+test.each<PowerRequest>([
+  { action: 'stop' },
+  { action: 'restart', restartRequest: 'r' },
+  { action: 'revert', revertRequest: 'r' },
+  { action: 'suspend', suspendTo: 'Disk' },
+])('what waits for a copy of the disk is given up when nobody waits for it: $action', async (request) => {
+  const { promise: copied, resolve: onCopied } = Promise.withResolvers<void>();
+  const { done, status, verbs } = aVm({ powerState: 'Running', runs: true, copied });
+  const before = status.current;
+  const caller = new AbortController();
+  const asked = verbs.carryOut(request, caller.signal);
+  expect(status.current.busy).toBe(request.action);
+  caller.abort(new Error('hung up'));
+  await expect(asked).rejects.toThrow('hung up');
+  onCopied();
+  expect([done, status.current]).toEqual([[], before]);
+  // Its turn comes later than that.
+  await expect(verbs.carryOut(request, caller.signal)).rejects.toThrow('hung up');
 });

@@ -15,13 +15,17 @@ afterEach(() => void vi.useRealTimers());
 /** A QEMU whose disk is full: it stops its guest again whenever that goes on. */
 function watched() {
   const onEvent = vi.fn<(listen: (event: QmpEvent) => void) => void>();
-  const disk = { isFull: true };
+  const disk = { isFull: true, flushesForMs: 0 };
   let state = 'running';
   const stop = () => {
     state = 'io-error';
     for (const [listen] of onEvent.mock.calls) listen({ event: 'STOP', data: {} });
   };
-  const execute = vi.fn(async (command: string) => {
+  const execute = vi.fn(async (command: string, _args?: object, { timeoutMs = 10_000 } = {}) => {
+    const { flushesForMs } = disk;
+    if (flushesForMs > 0)
+      await new Promise((resolve) => setTimeout(resolve, Math.min(flushesForMs, timeoutMs)));
+    if (flushesForMs > timeoutMs) throw new Error('QEMU did not answer');
     if (command === 'cont') {
       state = 'running';
       if (disk.isFull) stop();
@@ -41,7 +45,7 @@ function watched() {
     ejected: false,
   });
   const error = vi.fn();
-  watchMachine(machine as unknown as Machine, {
+  const running = watchMachine(machine as unknown as Machine, {
     input: { accelerator: 'tcg' } as never,
     readiness: { timeoutSeconds: 0 },
     status,
@@ -49,7 +53,7 @@ function watched() {
     mayQuit: async () => undefined,
   });
   const continued = () => execute.mock.calls.filter(([command]) => command === 'cont').length;
-  return { disk, stop, status, error, continued, told };
+  return { disk, stop, status, error, continued, told, running };
 }
 
 test('a guest whose disk is full is told to go on every six seconds, however often it stops, and the time once it does', async () => {
@@ -79,4 +83,24 @@ test('a guest that meets a full disk again after it was suspended is told to go 
   await vi.advanceTimersByTimeAsync(30_000);
   expect(status.current.reason).toBe('DiskFull');
   expect(continued()).toBe(5);
+});
+
+test('a guest whose full disk QEMU flushes for a minute, in which it answers nobody, is told of and goes on', async () => {
+  const { disk, stop, status } = watched();
+  disk.flushesForMs = 60_000;
+  stop();
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(status.current).toMatchObject({ powerState: 'Failed', reason: 'DiskFull', retrying: true });
+  Object.assign(disk, { isFull: false, flushesForMs: 0 });
+  await vi.advanceTimersByTimeAsync(6_000);
+  expect(status.current).toMatchObject({ powerState: 'Running', reason: undefined, retrying: false });
+});
+
+test('of a guest that is being taken down by the time QEMU answers nothing is said', async () => {
+  const { disk, stop, status, running } = watched();
+  disk.flushesForMs = 60_000;
+  stop();
+  running.expected = true;
+  await vi.advanceTimersByTimeAsync(120_000);
+  expect(status.current.powerState).toBe('Running');
 });

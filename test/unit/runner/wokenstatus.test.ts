@@ -1,8 +1,12 @@
 import { expect, test } from 'vitest';
 import { wokenFromImage, wokenFromPool } from '../../../src/runner/wokenstatus.ts';
+import type { WarmStart } from '../../../src/runner/status.ts';
 
 const fromMemory = { fromMemory: true, reason: 'StartedFromMemory' } as const;
 const reason = 'exit code 1';
+
+const booted = { metadata: [{ name: 'stage', value: 'waiting' }], sshAuthorizedKeys: ['of the pool'] };
+const claimed = (before?: WarmStart) => ({ before, booted, own: structuredClone(booted) });
 
 test('a guest that is one of its own goes on from the memory of its image, and there is no more to say', () => {
   expect(wokenFromImage([])).toEqual({
@@ -25,7 +29,7 @@ test.each([true, false])(
   'a claimed guest from a memory may be like others, its hook started: %s',
   (isStarted) => {
     const before = wokenFromImage([{ what: 'randomness' }]);
-    const told = wokenFromPool(before, { isStarted, reason });
+    const told = wokenFromPool(claimed(before), { isStarted, reason });
     expect(told).toMatchObject({ fromMemory: true, reason: 'IdentityShared' });
     expect(told?.message).toBe(wokenFromImage([{ what: 'randomness' }, { what: 'hook', reason }]).message);
   },
@@ -33,14 +37,26 @@ test.each([true, false])(
 
 test('that a claimed guest has no agent was said when it went on', () => {
   const before = wokenFromImage([{ what: 'identity' }]);
-  expect(wokenFromPool(before, { isStarted: false, reason })).toBeUndefined();
+  expect(wokenFromPool(claimed(before), { isStarted: false, reason })).toBeUndefined();
 });
 
-test('a claimed guest that has booted is nobody else’s copy: only a hook that is there and fails is told of', () => {
-  expect(wokenFromPool(undefined, { isStarted: false, reason })).toBeUndefined();
-  expect(wokenFromPool(undefined, { isStarted: true, reason })).toEqual({
+test('a claimed guest that has booted is nobody else’s copy: of a hook only that is told which is there and fails', () => {
+  expect(wokenFromPool(claimed(), { isStarted: false, reason })).toBeUndefined();
+  expect(wokenFromPool(claimed(), { isStarted: true, reason })).toEqual({
     fromMemory: false,
     reason: 'HookFailed',
     message: expect.stringContaining('has failed (exit code 1)'),
+  });
+});
+
+test.each([
+  ['metadata', { metadata: [{ name: 'job', value: '7' }] }],
+  ['keys', { sshAuthorizedKeys: ['mine'] }],
+])('a claimed guest that has booted and has no hook is told of where its VM has other %s', (_, own) => {
+  const other = { ...claimed(), own: { ...booted, ...own } };
+  expect(wokenFromPool(other, { isStarted: false, reason: 'no such file' })).toEqual({
+    fromMemory: false,
+    reason: 'HookFailed',
+    message: expect.stringMatching(/has run no hook .* \(no such file\): it does not know the metadata/),
   });
 });
