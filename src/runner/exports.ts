@@ -321,6 +321,12 @@ async function hashFile(path: string, signal: AbortSignal): Promise<string> {
   await file.sync();
   await file.close();
   const hash = createHash('sha256');
-  await pipeline(createReadStream(path, { highWaterMark: 1024 * 1024 }), hash, { signal });
+  try {
+    await pipeline(createReadStream(path, { highWaterMark: 1024 * 1024 }), hash, { signal });
+  } catch (error) {
+    // Why it was given up, which the stream does not say.
+    signal.throwIfAborted();
+    throw error;
+  }
   return hash.digest('hex');
 }

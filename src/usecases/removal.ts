@@ -1,6 +1,6 @@
 import { vms } from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
-import { disposeOfNewDisk } from '../controllers/vm/life/disposal.ts';
+import { disksOf, disposeOfNewDisk } from '../controllers/vm/life/disposal.ts';
 import { isSvc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
 
@@ -20,14 +20,22 @@ export async function removeNeverRun(vm: Vm, { caller, writer }: Removal): Promi
   if (vm.status?.powerState !== undefined) return;
   const { name, namespace, uid } = vm.metadata;
   const key = { name, namespace };
+  let disposed = vm;
   try {
-    const { resourceVersion } = (await disposeOfNewDisk(caller, vm)).metadata;
+    disposed = await disposeOfNewDisk(caller, vm);
+    const { resourceVersion } = disposed.metadata;
     await caller.delete(vms, key, { uid, resourceVersion });
   } catch (error) {
     if (isSvc3Error(error, 'NotFound')) return;
-    if (!isSvc3Error(error, 'Conflict', 'Forbidden', 'Unauthorized')) throw error;
-    const body = { metadata: { uid }, spec: { startDeadlineSeconds: 1 } };
-    await writer.patch(vms, key, { type: 'merge', body }).catch(unlessGone);
+    const isRefused = isSvc3Error(error, 'Conflict', 'Forbidden', 'Unauthorized');
+    if (!isRefused && disposed === vm) throw error;
+    // One that stays, since it has run by now, keeps its disks when it is deleted one day: the operator asks anew before it deletes it.
+    const spec = {
+      ...(disposed === vm ? {} : disksOf(vm)),
+      ...(isRefused ? { startDeadlineSeconds: 1 } : {}),
+    };
+    await writer.patch(vms, key, { type: 'merge', body: { metadata: { uid }, spec } }).catch(unlessGone);
+    if (!isRefused) throw error;
   }
 }
 

@@ -90,7 +90,10 @@ async function installDebian(root: string): Promise<void> {
   const left = ['man', 'doc', 'locale', 'info', 'lintian'].map(
     (folder) => `--dpkgopt=path-exclude=/usr/share/${folder}/*`,
   );
-  await run('mmdebstrap', [
+  // It mounts `/proc` in the root: killed, it would leave that behind, and the folder could not be removed.
+  await run('unshare', [
+    '--mount',
+    'mmdebstrap',
     '--quiet',
     '--variant=minbase',
     '--components=main',

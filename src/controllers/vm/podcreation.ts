@@ -38,7 +38,7 @@ import {
   type Unresolved,
 } from './resolve/resolve.ts';
 import { condition, type ConditionDrafts, type StatusDraft } from './status/statusdraft.ts';
-import { pendingDraft, waitingDraft } from './status/pending.ts';
+import { asleepDraft, pendingDraft, waitingDraft } from './status/pending.ts';
 
 /** A VM that nobody takes is looked at again, should an event have been missed. */
 const waitingMs = 60_000;
@@ -246,11 +246,20 @@ export class PodCreation implements VmMemory {
     return { requeueAfterMs: claimAgainMs };
   }
 
+  /** The status of a VM whose guest's memory is on its claim, with the changes that wait until it has gone on. */
+  asleep(vm: Vm): StatusDraft {
+    return this.#withWaiting(vm, asleepDraft(vm));
+  }
+
   #pending(vm: Vm, conditions: Partial<ConditionDrafts>): StatusDraft {
-    const { sources, settings } = this.#parts;
+    const { effective } = vm.status ?? {};
+    const plan = effective === undefined ? plannedSettings(vm, this.#parts.sources) : undefined;
+    return this.#withWaiting(vm, pendingDraft(vm, conditions, plan));
+  }
+
+  #withWaiting(vm: Vm, draft: StatusDraft): StatusDraft {
     const frozen = vm.status?.effective;
-    if (frozen === undefined) return pendingDraft(vm, conditions, plannedSettings(vm, sources));
-    return waitingDraft(pendingDraft(vm, conditions), nextSettings(vm, frozen, settings));
+    return frozen === undefined ? draft : waitingDraft(draft, nextSettings(vm, frozen, this.#parts.settings));
   }
 
   /** The answer wakes the VM. It is told only where it takes long, and what was said before stays. */

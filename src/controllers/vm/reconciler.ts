@@ -14,7 +14,7 @@ import { observe, type ObserverParts } from './observe.ts';
 import type { Pass } from './pass.ts';
 import type { RunnerObservation, Runners } from './runner/runners.ts';
 import type { VmMemory } from './vmmemory.ts';
-import { disposeOfNewDisk } from './life/disposal.ts';
+import { disksOf, disposeOfNewDisk } from './life/disposal.ts';
 import { needsAnotherPod } from '../../api/vmchanges.ts';
 import { isPersistent } from './facts/claim.ts';
 import { settingsInForce } from './resolve/adoption.ts';
@@ -27,7 +27,7 @@ import { isPodReady } from './facts/podstate.ts';
 import type { PodCreation } from './podcreation.ts';
 import { isBoot, powerStep } from './runner/power.ts';
 import { pollMs, suspendedPollMs } from './runner/runnerlinks.ts';
-import { asleepDraft, pendingDraft } from './status/pending.ts';
+import { pendingDraft } from './status/pending.ts';
 import { planStatus } from './status/planstatus.ts';
 import { reportPod } from './status/report.ts';
 import { condition, type StatusDraft } from './status/statusdraft.ts';
@@ -184,7 +184,7 @@ export class VmReconciler {
         return podCreation.deploy(pass);
       case 'asleep':
         podCreation.forget(uid);
-        pass.status = asleepDraft(pass.observed.vm);
+        pass.status = this.#parts.podCreation.asleep(pass.observed.vm);
         return undefined;
       case 'take':
         // The status of the VM names the pod, which is still the pool's: whoever wrote that did not get further.
@@ -224,8 +224,17 @@ export class VmReconciler {
   /** Exactly the VM that was proven never to have run; who changed it meanwhile may have given it more time. */
   async #expire(vm: Vm, message: string): Promise<void> {
     const { client, recorder } = this.#parts;
-    const { name, namespace, uid, resourceVersion } = (await disposeOfNewDisk(client, vm)).metadata;
-    await ignoring(['NotFound'], client.delete(vms, { name, namespace }, { uid, resourceVersion }));
+    const disposed = await disposeOfNewDisk(client, vm);
+    const { name, namespace, uid, resourceVersion } = disposed.metadata;
+    try {
+      await ignoring(['NotFound'], client.delete(vms, { name, namespace }, { uid, resourceVersion }));
+    } catch (error) {
+      // It may run after all, and keeps its disks then.
+      const patch = { type: 'merge', body: { metadata: { uid }, spec: disksOf(vm) } } as const;
+      if (disposed !== vm)
+        await ignoring(['NotFound', 'Conflict'], client.patch(vms, { name, namespace }, patch));
+      throw error;
+    }
     this.#parts.starts?.expired(vm);
     recorder.event(typed(vm), { type: 'Warning', reason: 'StartDeadlineExceeded', message });
   }
@@ -382,7 +391,7 @@ export class VmReconciler {
   /** The guest's memory is on its claim, and the status says so: the pod goes, which is neither a change of status nor an Event. */
   async #release(pass: Pass, pod: Pod): Promise<void> {
     await this.#delete(pod);
-    pass.status = asleepDraft(pass.observed.vm);
+    pass.status = this.#parts.podCreation.asleep(pass.observed.vm);
   }
 
   /**

@@ -72,6 +72,17 @@ describe('a copy of the disk', () => {
     expect(existsSync(fileOf('a'))).toBe(true);
   });
 
+  test('that is given up while its digest is made is told why', async () => {
+    copying.mockImplementationOnce(async (_overlay, { target }) => {
+      await writeFile(target, 'the disk');
+      ending.abort(new Error('the pod of the VM is being ended'));
+      return stopped;
+    });
+    await exports.start('a');
+    const failed = { state: 'Failed', message: 'the pod of the VM is being ended' };
+    await vi.waitFor(() => expect(exports.get('a')).toMatchObject(failed));
+  });
+
   test('that failed is told in words, leaves nothing, and begins anew', async () => {
     copying.mockImplementationOnce(async (_overlay, { target }) => {
       await writeFile(target, 'half');

@@ -43,6 +43,22 @@ describe('a VM that will never run', () => {
     },
   );
 
+  test('keeps its disks where it is not deleted: it may have run by then, and be deleted one day', async () => {
+    const spec = { disk: { storage: 'Persistent' as const }, disks: [{ name: 'data', size: '1Gi' }] };
+    const vm = aVm({ spec, metadata: { ...aVm().metadata, finalizers: ['svc3.dev/cleanup'] } });
+    const dispose = vi.fn(async () => ({ ...vm, metadata: { ...vm.metadata, resourceVersion: '5' } }));
+    const caller = { delete: remove, patch: dispose } as never;
+    const disks = { disk: { whenDeleted: null }, disks: [{ name: 'data', size: '1Gi' }] };
+    const written = (): unknown => patch.mock.calls.at(-1)?.[2]?.body?.spec;
+    remove.mockRejectedValue(refused('Conflict'));
+    await removeNeverRun(vm, { ...removal, caller });
+    expect(remove.mock.calls[0]?.[2]).toEqual({ uid: 'vm-uid', resourceVersion: '5' });
+    expect(written()).toEqual({ ...disks, startDeadlineSeconds: 1 });
+    remove.mockRejectedValue(refused('Timeout'));
+    await expect(removeNeverRun(vm, { ...removal, caller })).rejects.toMatchObject({ reason: 'Timeout' });
+    expect(written()).toEqual(disks);
+  });
+
   test('that is gone, or another of its name, is none to remove', async () => {
     remove.mockRejectedValue(refused('NotFound'));
     await removeNeverRun(aVm(), removal);

@@ -74,6 +74,12 @@ export async function disposeOfNewDisk(client: KubeClient, vm: Vm): Promise<Vm> 
   return dispose(client, vm, { uid, resourceVersion }, { boot: isNew, data });
 }
 
+/** What becomes of its disks as the VM says it, for a patch that undoes `disposeOfNewDisk`. */
+export function disksOf({ spec }: Vm): object {
+  const { disk, disks } = spec;
+  return { disk: { whenDeleted: disk?.whenDeleted ?? null }, ...(disks === undefined ? {} : { disks }) };
+}
+
 /** @param data - the data disks as they are to be; undefined leaves them */
 async function dispose(
   client: KubeClient,

@@ -2,13 +2,13 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Pod } from '../../../api/core.ts';
 import { parseQuantity } from '../../../api/quantity.ts';
 import { readyReasons, stalledInPart } from '../../../api/reasons.ts';
-import type {
-  ClaimRequest,
-  PortsRequest,
+import {
+  type ClaimRequest,
+  type PortsRequest,
   PowerAction,
-  PowerRequest,
-  ResizeReply,
-  RunnerState,
+  type PowerRequest,
+  type ResizeReply,
+  type RunnerState,
 } from '../../../api/runner.ts';
 import type { EffectiveSettings, Vm, VmSpec } from '../../../api/vm.ts';
 import { CallLimiter } from '../../../controller/limiter.ts';
@@ -313,7 +313,8 @@ export class RunnerLinks {
     const due = sinceMs >= pollMs;
     const placed = placedSettings(vm, pod);
     const isPaused = isSuspendedInMemory(vm.status);
-    const isIdle = isAsRequested(vm, pod, placed) && link.state?.introducing !== true;
+    const isWorking = link.state?.introducing === true || link.state?.busy !== undefined;
+    const isIdle = isAsRequested(vm, pod, placed) && !isWorking;
     const isToBeAsked = isIdle ? isPaused && sinceMs >= suspendedPollMs : due;
     // What failed is tried again after a while.
     const isRipe = due || link.error === undefined;
@@ -459,11 +460,16 @@ function observationOf(link: Link, booted: Offer | undefined, error: string | un
     state: link.state,
     podReady: link.podReady,
     fingerprint: link.connection.fingerprint(),
-    verb: link.verb,
+    verb: link.verb ?? verbUnderWay(link.state),
     growth: link.growth,
     isPending: false,
     error,
   };
+}
+
+/** What a runner carries out for somebody who has hung up, or for an operator that has ended. */
+function verbUnderWay(state: RunnerState | undefined): PowerAction | undefined {
+  return PowerAction.safeParse(state?.busy).data;
 }
 
 /** Whether there is something that the runner has not done or not said yet, of which no event will tell. */
@@ -475,6 +481,7 @@ function isPending(
   if (state === undefined) return !isAsRequested(vm, pod, placed);
   return (
     state.introducing === true ||
+    state.busy !== undefined ||
     (state.iso && !requestsMedium(vm)) ||
     (placed !== undefined && arePortsPending(state, placed)) ||
     (bytes !== undefined && isToGrow({ state, refusedBytes }, bytes))

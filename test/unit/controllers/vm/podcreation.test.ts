@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Pod } from '../../../../src/api/core.ts';
 import type { KubeObject } from '../../../../src/api/object.ts';
-import type { EffectiveSettings, Vm, VmStatus } from '../../../../src/api/vm.ts';
+import type { EffectiveSettings, Vm, VmSpec, VmStatus } from '../../../../src/api/vm.ts';
 import type { ReplaceReason } from '../../../../src/controllers/vm/decide.ts';
 import { DeployBackoff } from '../../../../src/controllers/vm/deploybackoff.ts';
 import type { VmExpectations } from '../../../../src/controllers/vm/expectations.ts';
@@ -254,6 +254,23 @@ describe('a VM', () => {
     nowMs += 1_000;
     await deploy(placed(), creation);
     expect(nodeOfPod()).toBe('n2');
+  });
+
+  test('that sleeps says which changes wait, as the spec has them by now', () => {
+    const asleep = (spec: Partial<VmSpec>, conditions = [aCondition('RestartRequired')]) => {
+      const vm = placed({ powerState: 'Suspended', suspendedTo: 'Disk', conditions });
+      const disk = { storage: 'Persistent' as const, size: '1Gi' };
+      const { effective } = vm.status ?? {};
+      const status =
+        effective === undefined ? vm.status : { ...vm.status, effective: { ...effective, disk } };
+      const metadata = { ...vm.metadata, generation: 2 };
+      return podCreation().asleep({ ...vm, metadata, spec: { ...vm.spec, disk, ...spec }, status } as Vm).conditions;
+    };
+    expect(asleep({}).restartRequired).toBeUndefined();
+    expect(asleep({ cpu: 2 }, []).restartRequired).toMatchObject({
+      reason: 'SpecChanged',
+      message: 'spec.cpu apply when the guest is started next',
+    });
   });
 
   describe('whose guest may go on from a memory on its claim', () => {

@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Node, PersistentVolumeClaim, Pod } from '../../../../src/api/core.ts';
 import type { Image } from '../../../../src/api/image.ts';
 import type { EffectiveSettings, Vm, VmStatus } from '../../../../src/api/vm.ts';
+import { asleepDraft } from '../../../../src/controllers/vm/status/pending.ts';
 import type { ClaimRoom } from '../../../../src/controllers/vm/pod/claimgrowth.ts';
 import { VmExpectations } from '../../../../src/controllers/vm/expectations.ts';
 import { unmetMs, VmReconciler, type VmReconcilerParts } from '../../../../src/controllers/vm/reconciler.ts';
@@ -79,6 +80,7 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
       seen: () => undefined,
       isChosenHere: () => isChosenHere,
       gaveUp,
+      asleep: asleepDraft,
     },
     claimGrowth: { ...memory, grow: async () => growth, growData },
     podResize: { ...memory, hasNothingAsked: () => undefined, provide: async () => ({ kind: 'enough' }) },

@@ -177,6 +177,20 @@ describe('the talk with a runner', () => {
     expect([verb, error, runner.calls]).toEqual([undefined, undefined, ['state', 'stop', 'state']]);
   });
 
+  test('a verb that was taken back too late is told of until it has ended, also by an operator that has started since', async () => {
+    const { links, runner } = aRunner({ busy: 'stop' });
+    const running = aVm({ spec: { powerState: 'Running' }, metadata: { generation: 2 }, status: reported });
+    links.observe('k', running, pod(true));
+    await answered(runner, 1);
+    expect(links.observe('k', running, pod(true))).toMatchObject({ verb: 'stop', isPending: true });
+    runner.state = runnerState({ powerState: 'Stopped', reason: 'Requested' });
+    runner.pass(60_000);
+    links.observe('k', running, pod(true));
+    await answered(runner, 2);
+    links.observe('k', running, pod(true));
+    await vi.waitFor(() => expect(runner.calls).toEqual(['state', 'state', 'start']));
+  });
+
   describe('of a guest that the end of its pod would suspend', () => {
     const renewed = aVm({
       spec: { restartRequest: 'now' },
