@@ -264,7 +264,8 @@ describe('a VM', () => {
       const status =
         effective === undefined ? vm.status : { ...vm.status, effective: { ...effective, disk } };
       const metadata = { ...vm.metadata, generation: 2 };
-      return podCreation().asleep({ ...vm, metadata, spec: { ...vm.spec, disk, ...spec }, status } as Vm).conditions;
+      return podCreation().asleep({ ...vm, metadata, spec: { ...vm.spec, disk, ...spec }, status } as Vm)
+        .conditions;
     };
     expect(asleep({}).restartRequired).toBeUndefined();
     expect(asleep({ cpu: 2 }, []).restartRequired).toMatchObject({
