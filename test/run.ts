@@ -194,13 +194,16 @@ type Name = keyof typeof works;
 
 /**
  * What runs one after another; what runs at the same time, each a line of its own: tests on a local cluster wait for it half of their time, and
- * the processors are free for others meanwhile. The emulated GPU machine keeps both busy (docs/adr/0011-gpu-tests-by-themselves.md).
+ * the processors are free for others meanwhile. Integration tests keep both busy: beside them the end-to-end tests took twice their time, and both
+ * together as long as one after the other. So does the emulated GPU machine (docs/adr/0011-gpu-tests-by-themselves.md).
  */
 const plan: readonly (readonly (readonly Name[])[])[] = [
   [['packages']],
   [['tools']],
   [['check']],
-  [['unit', 'integration'], ['e2e']],
+  [['unit']],
+  [['integration']],
+  [['e2e']],
   [['gpu']],
   [['life'], ['life-own', 'long']],
   [['release']],
