@@ -64,6 +64,7 @@ test.each([
     "at '/accelerator': value must be one of 'auto', 'kvm', 'tcg'",
   ],
   ['a store with a path', ['store.url=https://r.example.com/x'], "at '/store/url'"],
+  ['a store with a password', ['store.url=https://me:it@r.example.com'], "at '/store/url'"],
   ['a single port for a range', ['portRanges.ssh=8822'], "at '/portRanges/ssh'"],
   ['an overcommit below one', ['cpuOvercommit=0'], "at '/cpuOvercommit': minimum: got 0, want 1"],
   ['a card id in capitals', ['gpuPassthrough.towerCards[0]=1002:679E'], "at '/gpuPassthrough/towerCards/0'"],
