@@ -178,10 +178,15 @@ test('in every list', async () => {
   expect(watched.faults).toEqual([]);
 });
 
+interface Pulled {
+  readonly metadata: { readonly name: string; readonly namespace: string };
+  readonly spec: { readonly source: { readonly remote: { readonly reference: string } } };
+}
+
 test.each([
-  ['images', images],
-  ['isos', isos],
-] as const)('in what remote registries have of %s', async (view, resource) => {
+  ['images', (disk: Pulled) => it.cluster.client.create(images, disk)],
+  ['isos', (disk: Pulled) => it.cluster.client.create(isos, disk)],
+] as const)('in what remote registries have of %s', async (view, create) => {
   const { page, watched } = await it.visitAs(it.cluster.adminToken, `#/${view}`);
   await page.getByRole('button', { name: 'Pull …' }).click();
   const dialog = page.getByRole('dialog');
@@ -193,11 +198,14 @@ test.each([
   await expectText(page, ['incomplete']);
   await dialog.getByLabel('Reference (required)').fill(reference);
   await dialog.getByRole('button', { name: 'Pull', exact: true }).click();
-  // Any reference is taken: a registry alone knows whether there is such a thing.
+  // It is none, which the refusal quotes.
+  await expect.poll(() => dialog.textContent()).toContain(`"${reference}" is not an image reference`);
+  await page.keyboard.press('Escape');
   await dialog.waitFor({ state: 'detached' });
-  const { items } = await it.cluster.client.list(resource, { namespace: it.namespace });
-  const pulled = items.find(({ spec }) => spec.source.remote?.reference === reference);
-  await page.getByRole('button', { name: `Delete ${pulled?.metadata.name}`, exact: true }).waitFor();
+  // kube-apiserver takes it of others.
+  const metadata = { name: 'pulled', namespace: it.namespace };
+  await create({ metadata, spec: { source: { remote: { reference } } } });
+  await page.getByRole('button', { name: 'Delete pulled', exact: true }).waitFor();
   expect(await page.evaluate(traces)).toEqual([]);
   expect(watched.faults).toEqual([]);
 });
