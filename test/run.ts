@@ -205,7 +205,7 @@ const plan: readonly (readonly (readonly Name[])[])[] = [
   [['integration']],
   [['e2e']],
   [['gpu']],
-  [['life'], ['life-own', 'long']],
+  [['life', 'life-own'], ['long']],
   [['release']],
 ];
 
