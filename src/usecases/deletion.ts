@@ -1,7 +1,7 @@
 import { vms } from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
 import { bootField } from '../api/whendeleted.ts';
-import { diskMayStay, disposeOfDisk, keepDisk, keptClaims } from '../controllers/vm/life/disposal.ts';
+import { diskMayStay, disposeOfDisk, keepDisks, keptClaims } from '../controllers/vm/life/disposal.ts';
 import { isSvc3Error, messageOf, Svc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
 import { deletionMessage, isHeld } from '../wire/vm.ts';
@@ -83,7 +83,7 @@ async function tryDeletion(caller: KubeClient, { metadata: { name, namespace, ui
 /** @throws the failure, and that the disk may go with the VM, where that could not be set back */
 async function setBack({ caller, find }: Deleter, vm: Vm, failure: unknown): Promise<void> {
   try {
-    await keepDisk(caller, vm, find);
+    await keepDisks(caller, vm, find);
   } catch (error) {
     const stays = `disk.whenDeleted of VM ${vm.metadata.name} could not be set back (${messageOf(error)}): where it is Delete, the disk goes when the VM is deleted`;
     throw new Svc3Error(

@@ -1,6 +1,6 @@
 import { vms } from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
-import { disksOf, disposeOfNewDisk } from '../controllers/vm/life/disposal.ts';
+import { disposeOfNewDisk, keepDisks } from '../controllers/vm/life/disposal.ts';
 import { isSvc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
 
@@ -27,15 +27,11 @@ export async function removeNeverRun(vm: Vm, { caller, writer }: Removal): Promi
     await caller.delete(vms, key, { uid, resourceVersion });
   } catch (error) {
     if (isSvc3Error(error, 'NotFound')) return;
-    const isRefused = isSvc3Error(error, 'Conflict', 'Forbidden', 'Unauthorized');
-    if (!isRefused && disposed === vm) throw error;
     // One that stays, since it has run by now, keeps its disks when it is deleted one day: the operator asks anew before it deletes it.
-    const spec = {
-      ...(disposed === vm ? {} : disksOf(vm)),
-      ...(isRefused ? { startDeadlineSeconds: 1 } : {}),
-    };
-    await writer.patch(vms, key, { type: 'merge', body: { metadata: { uid }, spec } }).catch(unlessGone);
-    if (!isRefused) throw error;
+    if (disposed !== vm) await keepDisks(writer, vm, () => writer.get(vms, name, namespace));
+    if (!isSvc3Error(error, 'Conflict', 'Forbidden', 'Unauthorized')) throw error;
+    const body = { metadata: { uid }, spec: { startDeadlineSeconds: 1 } };
+    await writer.patch(vms, key, { type: 'merge', body }).catch(unlessGone);
   }
 }
 

@@ -14,7 +14,7 @@ import { observe, type ObserverParts } from './observe.ts';
 import type { Pass } from './pass.ts';
 import type { RunnerObservation, Runners } from './runner/runners.ts';
 import type { VmMemory } from './vmmemory.ts';
-import { disksOf, disposeOfNewDisk } from './life/disposal.ts';
+import { disposeOfNewDisk, keepDisks } from './life/disposal.ts';
 import { needsAnotherPod } from '../../api/vmchanges.ts';
 import { isPersistent } from './facts/claim.ts';
 import { settingsInForce } from './resolve/adoption.ts';
@@ -184,7 +184,7 @@ export class VmReconciler {
         return podCreation.deploy(pass);
       case 'asleep':
         podCreation.forget(uid);
-        pass.status = this.#parts.podCreation.asleep(pass.observed.vm);
+        pass.status = podCreation.asleep(pass.observed.vm);
         return undefined;
       case 'take':
         // The status of the VM names the pod, which is still the pool's: whoever wrote that did not get further.
@@ -230,9 +230,7 @@ export class VmReconciler {
       await ignoring(['NotFound'], client.delete(vms, { name, namespace }, { uid, resourceVersion }));
     } catch (error) {
       // It may run after all, and keeps its disks then.
-      const patch = { type: 'merge', body: { metadata: { uid }, spec: disksOf(vm) } } as const;
-      if (disposed !== vm)
-        await ignoring(['NotFound', 'Conflict'], client.patch(vms, { name, namespace }, patch));
+      if (disposed !== vm) await keepDisks(client, vm, () => client.get(vms, name, namespace));
       throw error;
     }
     this.#parts.starts?.expired(vm);

@@ -43,20 +43,38 @@ describe('a VM that will never run', () => {
     },
   );
 
-  test('keeps its disks where it is not deleted: it may have run by then, and be deleted one day', async () => {
+  test('keeps its disks where it is not deleted, and what was changed meanwhile: it may have run by then, and be deleted one day', async () => {
     const spec = { disk: { storage: 'Persistent' as const }, disks: [{ name: 'data', size: '1Gi' }] };
     const vm = aVm({ spec, metadata: { ...aVm().metadata, finalizers: ['svc3.dev/cleanup'] } });
     const dispose = vi.fn(async () => ({ ...vm, metadata: { ...vm.metadata, resourceVersion: '5' } }));
     const caller = { delete: remove, patch: dispose } as never;
-    const disks = { disk: { whenDeleted: null }, disks: [{ name: 'data', size: '1Gi' }] };
-    const written = (): unknown => patch.mock.calls.at(-1)?.[2]?.body?.spec;
+    // Somebody has added a disk after the others were to go.
+    const whenDeleted = 'Delete' as const;
+    const added = { name: 'added', size: '2Gi', whenDeleted };
+    const changed = {
+      disk: { ...spec.disk, whenDeleted },
+      disks: [{ name: 'data', size: '1Gi', whenDeleted }, added],
+    };
+    const now = {
+      ...vm,
+      spec: { ...vm.spec, ...changed },
+      metadata: { ...vm.metadata, resourceVersion: '6' },
+    };
+    const writer = { patch, get: async () => now } as never;
+    const metadata = { uid: 'vm-uid', resourceVersion: '6' };
+    const undone = { disk: { whenDeleted: null }, disks: [{ name: 'data', size: '1Gi' }, added] };
+    const written = (): unknown[] => patch.mock.calls.map((call) => call[2]?.body as unknown);
     remove.mockRejectedValue(refused('Conflict'));
-    await removeNeverRun(vm, { ...removal, caller });
+    await removeNeverRun(vm, { caller, writer });
     expect(remove.mock.calls[0]?.[2]).toEqual({ uid: 'vm-uid', resourceVersion: '5' });
-    expect(written()).toEqual({ ...disks, startDeadlineSeconds: 1 });
+    expect(written()).toEqual([
+      { metadata, spec: undone },
+      { metadata: { uid: 'vm-uid' }, spec: { startDeadlineSeconds: 1 } },
+    ]);
+    patch.mockClear();
     remove.mockRejectedValue(refused('Timeout'));
-    await expect(removeNeverRun(vm, { ...removal, caller })).rejects.toMatchObject({ reason: 'Timeout' });
-    expect(written()).toEqual(disks);
+    await expect(removeNeverRun(vm, { caller, writer })).rejects.toMatchObject({ reason: 'Timeout' });
+    expect(written()).toEqual([{ metadata, spec: undone }]);
   });
 
   test('that is gone, or another of its name, is none to remove', async () => {

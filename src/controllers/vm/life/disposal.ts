@@ -25,18 +25,19 @@ export function diskMayStay(vm: Vm): boolean {
 const mostTries = 5;
 
 /**
- * Undoes `disposeOfDisk` where the deletion was refused after it, so that a later one leaves the disk. A VM that is gone, that is being
- * deleted all the same, or whose name another one has, is left as it is.
+ * Undoes `disposeOfDisk` and `disposeOfNewDisk` where the deletion was refused after it, so that a later one leaves the disks. What somebody else has
+ * changed of the VM since stays, and so does a VM that is gone, that is being deleted all the same, or whose name another one has.
  *
  * @param before - the VM as it was before
  * @param find - the VM as it is now
  */
-export async function keepDisk(client: KubeClient, before: Vm, find: () => Promise<Vm>): Promise<void> {
+export async function keepDisks(client: KubeClient, before: Vm, find: () => Promise<Vm>): Promise<void> {
   const { name, namespace, uid } = before.metadata;
-  const spec = { disk: { whenDeleted: before.spec.disk?.whenDeleted ?? null } };
   for (let tries = 1; ; tries += 1) {
     const vm = await ifFound(find());
-    if (vm?.metadata.uid !== uid || vm.metadata.deletionTimestamp !== undefined || !goesWithVm(vm)) return;
+    if (vm?.metadata.uid !== uid || vm.metadata.deletionTimestamp !== undefined) return;
+    const spec = formerDisposal(before, vm);
+    if (Object.keys(spec).length === 0) return;
     // Not one whose deletion comes in between: whoever asked for that was told that the disk goes, too.
     const body = { metadata: { uid, resourceVersion: vm.metadata.resourceVersion }, spec };
     try {
@@ -46,6 +47,21 @@ export async function keepDisk(client: KubeClient, before: Vm, find: () => Promi
       if (!isSvc3Error(error, 'Conflict') || tries >= mostTries) throw error;
     }
   }
+}
+
+/** What is to be changed so that no disk goes with the VM which did not before. */
+function formerDisposal(before: Vm, now: Vm): object {
+  const isBootChanged = goesWithVm(now) && !goesWithVm(before);
+  const disks = now.spec.disks?.map((disk) => {
+    const former = before.spec.disks?.find(({ name }) => name === disk.name);
+    if (former === undefined || disk.whenDeleted !== 'Delete') return disk;
+    const { whenDeleted: _whenDeleted, ...rest } = disk;
+    return former.whenDeleted === undefined ? rest : { ...rest, whenDeleted: former.whenDeleted };
+  });
+  return {
+    ...(isBootChanged ? { disk: { whenDeleted: before.spec.disk?.whenDeleted ?? null } } : {}),
+    ...(isDeepStrictEqual(disks, now.spec.disks) ? {} : { disks }),
+  };
 }
 
 /**
@@ -72,12 +88,6 @@ export async function disposeOfNewDisk(client: KubeClient, vm: Vm): Promise<Vm> 
   );
   const isNew = vm.spec.disk?.claimName === undefined;
   return dispose(client, vm, { uid, resourceVersion }, { boot: isNew, data });
-}
-
-/** What becomes of its disks as the VM says it, for a patch that undoes `disposeOfNewDisk`. */
-export function disksOf({ spec }: Vm): object {
-  const { disk, disks } = spec;
-  return { disk: { whenDeleted: disk?.whenDeleted ?? null }, ...(disks === undefined ? {} : { disks }) };
 }
 
 /** @param data - the data disks as they are to be; undefined leaves them */

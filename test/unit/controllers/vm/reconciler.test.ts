@@ -233,6 +233,26 @@ describe('a pass', () => {
     });
   });
 
+  test('over a VM past its deadline that is not deleted after all, since somebody gave it more time, leaves its disk to it', async () => {
+    const expired = aVm({
+      metadata: { ...aVm().metadata, ...held },
+      spec: { startDeadlineSeconds: 1, disk: { storage: 'Persistent' } },
+    });
+    [vm, live, pod] = [expired, expired, undefined];
+    patch.mockImplementationOnce(async () => {
+      const spec = {
+        ...expired.spec,
+        disk: { storage: 'Persistent' as const, whenDeleted: 'Delete' as const },
+      };
+      live = { ...expired, spec, metadata: { ...expired.metadata, resourceVersion: '9' } };
+      return live;
+    });
+    remove.mockRejectedValueOnce(new Svc3Error('Conflict', 'the VM has changed'));
+    await expect(aReconciler().reconcile('team/web')).rejects.toThrow('the VM has changed');
+    const bodies = patch.mock.calls.map((call) => (call[2] as { body: { spec: unknown } }).body.spec);
+    expect(bodies).toEqual([{ disk: { whenDeleted: 'Delete' } }, { disk: { whenDeleted: null } }]);
+  });
+
   describe('over a VM that is suspended on its disk', () => {
     const runner = {
       podReady: false,
