@@ -64,6 +64,8 @@ const stopping = new AbortController();
 const tlsKey = { namespace: namespaces.system, name: objectNames.apiTlsSecret };
 
 async function main(): Promise<void> {
+  let ready = false;
+  const end = ended(() => ready);
   const connection = await kubeConnection(settings);
   const client = createClient(connection, {
     userAgent: `svc3-api/${settings.POD_NAME}`,
@@ -73,7 +75,6 @@ async function main(): Promise<void> {
   const informers = createInformers(client, log);
   createWatchMetrics(metrics.registry, informers);
 
-  let ready = false;
   const health = await serveHealth({
     port: settings.SVC3_HEALTH_PORT,
     ...(settings.SVC3_HEALTH_HOST === undefined ? {} : { host: settings.SVC3_HEALTH_HOST }),
@@ -96,7 +97,7 @@ async function main(): Promise<void> {
   ready = true;
   log.info({ port }, 'serving');
 
-  await ended();
+  await end;
   ready = false;
   log.info({}, 'draining');
   await api.close(settings.SVC3_SHUTDOWN_GRACE_MS, settings.SVC3_DRAIN_DELAY_MS);
@@ -232,12 +233,16 @@ async function startAggregation(
   };
 }
 
-/** Resolves at the first signal to end; a second one ends the process at once. */
-function ended(): Promise<void> {
+/**
+ * Resolves at the first signal to end; a second one ends the process at once. So does the first where nothing is served yet: as process 1 of a
+ * container it would not end by itself.
+ */
+function ended(isServing: () => boolean): Promise<void> {
   return new Promise((resolve) => {
     let asked = false;
     const end = (): void => {
       if (asked) process.exit(1);
+      if (!isServing()) process.exit(0);
       asked = true;
       resolve();
     };

@@ -2,7 +2,7 @@ import { fieldManagers } from '../api/meta.ts';
 import { kubeConnection, readSettings } from '../config.ts';
 import { runProcess } from '../controller/run.ts';
 import { createClient } from '../kube/client.ts';
-import { createRecorder } from '../kube/recorder.ts';
+import { createRecorder, eventDrainMs } from '../kube/recorder.ts';
 import { AgentSettings, createNodeAgent } from '../nodeagent/agent.ts';
 import { createLogger, createMetrics, serveHealth } from '../telemetry.ts';
 
@@ -32,7 +32,7 @@ async function start(signal: AbortSignal): Promise<void> {
   });
   try {
     await agent.run(signal);
-    await recorder.drain();
+    await recorder.drain(eventDrainMs);
   } finally {
     await health.close();
     await client.close();

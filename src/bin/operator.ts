@@ -17,12 +17,13 @@ import { createImageControllers } from '../controllers/image/controller.ts';
 import { storeRegistry } from '../controllers/image/repositorypath.ts';
 import { imageEnvironment, imageSettingsOf } from '../controllers/image/settings.ts';
 import { createClient } from '../kube/client.ts';
-import { createRecorder } from '../kube/recorder.ts';
+import { createRecorder, eventDrainMs } from '../kube/recorder.ts';
 import { conditionSources, createConditionMetrics } from '../controllers/metrics/conditions.ts';
 import { createPlacementMetrics } from '../controllers/metrics/placements.ts';
 import { createRegistryMetrics } from '../controllers/metrics/registries.ts';
 import { createMetricsTokenController } from '../controllers/metrics/tokens.ts';
 import { createLeaderMetrics, createWatchMetrics } from '../controller/metrics.ts';
+import { electWithCaches } from '../controller/standby.ts';
 import { createNodeController } from '../controllers/node/controller.ts';
 import { nodeSettings, nodeSettingsOf } from '../controllers/node/settings.ts';
 import { createLogger, createMetrics, serveHealth } from '../telemetry.ts';
@@ -194,11 +195,10 @@ async function start(signal: AbortSignal): Promise<void> {
   followStates(metrics, informers, elector);
 
   async function lead(leading: AbortSignal): Promise<void> {
-    await informers.synced();
     await controlKeys.ensure();
     log.info({}, 'leading');
     await runControllers(controllers, leading);
-    await recorder.drain();
+    await recorder.drain(eventDrainMs);
   }
 
   const health = await serveHealth({
@@ -213,7 +213,7 @@ async function start(signal: AbortSignal): Promise<void> {
   const caches = informers.run(watching.signal);
   try {
     // The caches outlive leading: what is under way at the end still reads them.
-    await elector.run(signal);
+    await electWithCaches(elector, informers, signal);
   } finally {
     watching.abort();
     await caches.catch(() => undefined);

@@ -1,5 +1,7 @@
 import { fieldManagers } from '../api/meta.ts';
 import { Svc3Error } from '../errors.ts';
+import { cutAllManagedFields } from './managedfields.ts';
+import { defaultPageSize, PageTurns, type ListPage } from './pages.ts';
 import type { ConnectionConfig } from './connection.ts';
 import type { Credential } from './credential.ts';
 import { apiVersionOf, resourcePath } from './path.ts';
@@ -17,18 +19,14 @@ import type {
   WriteOptions,
 } from './types.ts';
 
-const defaultPageSize = 500;
+/** Pages of lists that a process reads at the same time: whoever has a token may ask the api for as many lists as they like. */
+const pagesAtOnce = 2;
 
 const patchTypes = {
   merge: 'application/merge-patch+json',
   json: 'application/json-patch+json',
   strategic: 'application/strategic-merge-patch+json',
 } as const;
-
-interface ListPage<T> {
-  items: T[] | null;
-  metadata: { resourceVersion?: string; continue?: string };
-}
 
 /** The client of a kubeconfig's or a pod's identity also tells what belongs to the connection. */
 export interface RootClient extends KubeClient {
@@ -75,30 +73,47 @@ function signalOf(options: { signal?: AbortSignal }): { signal?: AbortSignal } {
   return options.signal === undefined ? {} : { signal: options.signal };
 }
 
+/** How a client reads pages of lists. */
+interface Paging {
+  readonly pageSize: number;
+  /** Called with the reading of every page. */
+  inTurn<T>(read: () => Promise<T>): Promise<T>;
+}
+
+/** What is left of a page: its text and what was dropped of its objects may be freed before the next one is read. */
+async function readPage<T extends KubeObject>(
+  call: (request: RawRequest) => Promise<RawResponse>,
+  request: RawRequest,
+  { transform }: ListOptions<T>,
+): Promise<ListPage<T> & { items: T[] }> {
+  const { body } = await call({ ...request, shorten: cutAllManagedFields });
+  const { items, metadata } = body as ListPage<T>;
+  const found = items ?? [];
+  return { metadata, items: transform === undefined ? found : found.map((item) => transform(item)) };
+}
+
 async function list<T extends KubeObject>(
   call: (request: RawRequest) => Promise<RawResponse>,
+  { pageSize, inTurn }: Paging,
   resource: Resource<T>,
   options: ListOptions<T>,
 ) {
-  const { transform = (object: T): T => object } = options;
   const items: T[] = [];
   let next: string | undefined;
   for (;;) {
-    const { body } = await call({
+    const request: RawRequest = {
       method: 'GET',
       path: resourcePath(resource, { namespace: options.namespace }),
       query: {
-        limit: options.pageSize ?? defaultPageSize,
+        limit: options.pageSize ?? pageSize,
         continue: next,
         labelSelector: options.labelSelector,
         fieldSelector: options.fieldSelector,
       },
       ...signalOf(options),
-    });
-    const page = body as ListPage<T>;
-    for (const item of page.items ?? []) {
-      items.push(transform(item));
-    }
+    };
+    const page = await inTurn(() => readPage(call, request, options));
+    for (const item of page.items) items.push(item);
     next = page.metadata.continue;
     if (next === undefined || next === '') {
       return { items, resourceVersion: page.metadata.resourceVersion ?? '' };
@@ -199,9 +214,31 @@ function deleteRequest(
   };
 }
 
-function methods(transport: Transport, fieldManager: string, guard?: () => void): KubeClient {
+/** What a client does whatever its identity is. */
+interface Manners {
+  readonly fieldManager: string;
+  readonly pageSize: number;
+  readonly turns: PageTurns;
+}
+
+interface ClientParts {
+  readonly transport: Transport;
+  readonly manners: Manners;
+  readonly guard?: (() => void) | undefined;
+  /** Who takes turns with others at reading pages of lists. */
+  readonly reader: string;
+}
+
+function methods(parts: ClientParts): KubeClient {
+  const { transport, manners, guard, reader } = parts;
+  const { fieldManager, pageSize, turns } = manners;
   const call = (request: RawRequest): Promise<RawResponse> =>
     transport.call(request, request.method === 'GET' ? undefined : guard);
+
+  const paging: Paging = {
+    pageSize,
+    inTurn: (read) => turns.read(reader, read),
+  };
 
   const managed = <T extends object>(options: T) => ({ fieldManager, ...options });
 
@@ -212,7 +249,7 @@ function methods(transport: Transport, fieldManager: string, guard?: () => void)
   return {
     get: (resource, name, namespace) =>
       object({ method: 'GET', path: resourcePath(resource, { namespace, name }) }),
-    list: (resource, options = {}) => list(call, resource, options),
+    list: (resource, options = {}) => list(call, paging, resource, options),
     create: (resource, created, options = {}) => object(createRequest(resource, created, managed(options))),
     apply: (resource, applied, options = {}) => object(applyRequest(resource, applied, managed(options))),
     patch: (resource, key, patch, options = {}) =>
@@ -230,11 +267,15 @@ function methods(transport: Transport, fieldManager: string, guard?: () => void)
       return transport.stream(request);
     },
     withGuard: (added) =>
-      methods(transport, fieldManager, () => {
-        guard?.();
-        added();
+      methods({
+        ...parts,
+        guard: () => {
+          guard?.();
+          added();
+        },
       }),
-    withToken: (token) => methods(transport.withToken(token), fieldManager, guard),
+    withToken: (token, caller = token) =>
+      methods({ ...parts, transport: transport.withToken(token), reader: `caller ${caller}` }),
     close: () => transport.close(),
   };
 }
@@ -242,13 +283,20 @@ function methods(transport: Transport, fieldManager: string, guard?: () => void)
 export interface ClientOptions extends TransportOptions {
   /** Of every write that names no other. Default: the operator's. */
   fieldManager?: string;
+  /** Objects of a page of a list where the caller says nothing else. Default 20, whatever they hold. */
+  pageSize?: number;
 }
 
 /** The client of one kube-apiserver with the connection's identity; see `KubeClient` for the errors. */
 export function createClient(connection: ConnectionConfig, options: ClientOptions = {}): RootClient {
   const transport = createTransport(connection, options);
+  const { fieldManager = fieldManagers.operator, pageSize = defaultPageSize } = options;
   return {
-    ...methods(transport, options.fieldManager ?? fieldManagers.operator),
+    ...methods({
+      transport,
+      manners: { fieldManager, pageSize, turns: new PageTurns(pagesAtOnce) },
+      reader: 'process',
+    }),
     connection,
     credential: transport.credential,
     connections: () => transport.connections(),

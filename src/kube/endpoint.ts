@@ -1,14 +1,18 @@
 import { createHash } from 'node:crypto';
+import type { ClientHttp2Session } from 'node:http2';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConnectionOptions } from 'node:tls';
 import type { buildConnector, Dispatcher } from 'undici';
 import requestOf from 'undici/lib/api/api-request.js';
 import connectorOf from 'undici/lib/core/connect.js';
+import symbols from 'undici/lib/core/symbols.js';
 import Pool from 'undici/lib/dispatcher/pool.js';
+import { ReplacedError } from './errors.ts';
 import { type Cut, exchange, type WholeReply } from './exchange.ts';
 import { dropOrphanedStreams } from './orphans.ts';
 
 type Socket = Parameters<buildConnector.Callback>[1] & object;
+type ConnectionPool = InstanceType<typeof Pool>;
 
 /** Milliseconds that calls on a connection being replaced get to finish before it is cut. */
 const drainMs = 1_000;
@@ -18,8 +22,11 @@ const connectTimeoutMs = 5_000;
 /** How soon after another a renewal is asked for in vain: a burst of refusals is one reason, not many. */
 const renewBackoffMs = 1_000;
 
-/** How long a server has to answer whether it is there; undici gives a PING the same time after that. */
-const probeMs = 2_000;
+/** How long a server has to answer a PING. */
+const probeMs = 4_000;
+
+/** How often a call that was not sent follows from one pool to the next at once; a server that ends every connection is not asked faster. */
+const movesMost = 2;
 
 /** How long an idle connection stays open. */
 const idleMs = 60_000;
@@ -43,9 +50,12 @@ export interface Endpoint {
   ): Promise<WholeReply>;
   /** A call whose reply is read as it comes. */
   request(options: Dispatcher.RequestOptions): Promise<Dispatcher.ResponseData>;
-  /** Finds out whether the connection is dead, and if so drops it: a call waits for its answer suspiciously long. */
+  /**
+   * Finds out whether the connection is dead, and if so drops it: a call waits for its answer suspiciously long. Only of HTTP/2:
+   * over HTTP/1.1 nothing can be asked over the connection of a call that waits.
+   */
   suspect(): void;
-  /** Replaces the connection, reading certificates again; calls under way get a moment to finish. */
+  /** Replaces the connection, reading certificates again; calls under way get a moment to finish where others wait. */
   renew(): void;
   /** Told when the server wants the connection to end (GOAWAY), so that long streams can move to the next one. */
   onMoved(listener: () => void): () => void;
@@ -92,15 +102,18 @@ class PooledEndpoint implements Endpoint {
   readonly #origin: string;
   readonly #readTls: () => Promise<ConnectionOptions>;
   readonly #http1Only: EndpointOptions['http1Only'];
-  readonly #live = new Set<Socket>();
+  /** Open sockets, with the pool that each is of. */
+  readonly #live = new Map<Socket, ConnectionPool>();
+  /** Pools that were replaced and have calls left. */
+  readonly #replaced = new Set<ConnectionPool>();
+  readonly #probed = new WeakSet<Socket>();
   readonly #listeners = new Set<() => void>();
-  #pool: InstanceType<typeof Pool>;
+  #pool: ConnectionPool;
   #opened = 0;
   /** One connection carries all calls; false from when the server turned out to speak HTTP/1.1. */
   #multiplexed: boolean;
   #connector: { readonly fingerprint: string; readonly connect: buildConnector.connector } | undefined;
   #renewedAt = Number.NEGATIVE_INFINITY;
-  #probing = false;
 
   constructor(origin: string, readTls: () => Promise<ConnectionOptions>, { http1Only }: EndpointOptions) {
     this.#origin = origin;
@@ -115,26 +128,22 @@ class PooledEndpoint implements Endpoint {
     cut: Cut,
     shorten?: (text: Buffer) => Buffer,
   ): Promise<WholeReply> {
-    return exchange(this.#pool, options, cut, shorten);
+    return this.#moving((pool) => exchange(pool, options, cut, shorten));
   }
 
   request(options: Dispatcher.RequestOptions): Promise<Dispatcher.ResponseData> {
-    return requestOf.call(this.#pool, options);
+    return this.#moving((pool) => requestOf.call(pool, options));
   }
 
   suspect(): void {
-    if (this.#probing) return;
-    this.#probing = true;
-    void this.#probe().finally(() => {
-      this.#probing = false;
-    });
+    if (!this.#multiplexed) return;
+    for (const socket of this.#live.keys()) this.#probe(socket);
   }
 
   renew(): void {
     if (performance.now() - this.#renewedAt < renewBackoffMs) return;
     this.#renewedAt = performance.now();
-    this.#replacePool();
-    this.#listeners.forEach((listener) => listener());
+    this.#move();
   }
 
   onMoved(listener: () => void): () => void {
@@ -151,15 +160,26 @@ class PooledEndpoint implements Endpoint {
   }
 
   async close(): Promise<void> {
-    await this.#pool.destroy();
+    await Promise.all([this.#pool, ...this.#replaced].map((pool) => pool.destroy()));
     this.#cutAll();
   }
 
-  #createPool(): InstanceType<typeof Pool> {
-    const pool = new Pool(this.#origin, {
+  /** What a pool has not sent before it was replaced is sent over the next. */
+  async #moving<T>(send: (pool: ConnectionPool) => Promise<T>): Promise<T> {
+    for (let moves = 0; ; moves += 1) {
+      try {
+        return await send(this.#pool);
+      } catch (error) {
+        if (!(error instanceof ReplacedError) || moves >= movesMost) throw error;
+      }
+    }
+  }
+
+  #createPool(): ConnectionPool {
+    const pool: ConnectionPool = new Pool(this.#origin, {
       connections: this.#multiplexed ? 1 : (this.#http1Only?.connections ?? http1Connections),
       connect: (options, callback) => {
-        this.#open(options).then(
+        this.#open(pool, options).then(
           (socket) => callback(null, socket),
           (error: unknown) => callback(error instanceof Error ? error : new Error(String(error)), null),
         );
@@ -169,23 +189,51 @@ class PooledEndpoint implements Endpoint {
       h2Options: { connectionWindowSize: connectionWindowBytes },
     });
     pool.on('disconnect', (_origin, _targets, error) => {
-      if (error.message.includes('GOAWAY')) this.#listeners.forEach((listener) => listener());
+      if (pool === this.#pool && error.message.includes('GOAWAY')) this.#move();
     });
     return pool;
+  }
+
+  /**
+   * Calls go on over another connection. undici would open it, too, but not before every call on the old one has ended: one that is held
+   * would hold up all others. Streams are told when their next call can go there.
+   */
+  #move(): void {
+    this.#replacePool();
+    this.#listeners.forEach((listener) => listener());
   }
 
   #replacePool(): void {
     const old = this.#pool;
     this.#pool = this.#createPool();
-    old.close().catch(() => undefined);
+    this.#replaced.add(old);
+    const forget = (): boolean => this.#replaced.delete(old);
+    old.close().then(forget, forget);
+    setTimeout(() => this.#cutWhereOthersWait(old), drainMs).unref();
   }
 
-  async #open(options: buildConnector.Options): Promise<Socket> {
-    await this.#untilAlone();
-    const socket = await connect(await this.#connectorNow(), options);
-    this.#live.add(socket);
+  /**
+   * Calls that the server has handed back with GOAWAY wait in their old pool until those beside them have ended: it opens no connection
+   * then (`#open`), and they move. HTTP/1.1 sends what waits over the old connections.
+   */
+  #cutWhereOthersWait(old: ConnectionPool): void {
+    if (!this.#multiplexed || old.stats.pending === 0) return;
+    for (const [socket, pool] of this.#live) if (pool === old) socket.destroy();
+  }
+
+  /** A connection for the pool that calls go to; for one that was replaced, ReplacedError: there would be two. */
+  async #open(pool: ConnectionPool, options: buildConnector.Options): Promise<Socket> {
+    await this.#untilAlone(pool);
+    const connector = await this.#connectorNow();
+    if (pool !== this.#pool) throw new ReplacedError();
+    const socket = await connect(connector, options);
     // undici stops listening before the socket is done: a late error must not end the process.
     socket.on('error', () => undefined);
+    if (pool !== this.#pool) {
+      socket.destroy();
+      throw new ReplacedError();
+    }
+    this.#live.set(socket, pool);
     this.#opened += 1;
     socket.once('close', () => this.#live.delete(socket));
     const { alpnProtocol } = socket as { alpnProtocol?: unknown };
@@ -196,16 +244,19 @@ class PooledEndpoint implements Endpoint {
     return socket;
   }
 
-  /** GOAWAY leaves the old connection open beside its successor: wait for it, then cut it, so that there is never a second one. */
-  async #untilAlone(): Promise<void> {
+  /**
+   * A connection that was replaced stays open until its calls have ended: its successor waits for it, then cuts it, so that there is
+   * never a second one.
+   */
+  async #untilAlone(opener: ConnectionPool): Promise<void> {
     const until = performance.now() + drainMs;
-    const mustWait = (): boolean => this.#multiplexed && this.#live.size > 0;
+    const mustWait = (): boolean => this.#multiplexed && this.#live.size > 0 && opener === this.#pool;
     while (mustWait() && performance.now() < until) await sleep(10);
     if (mustWait()) this.#cutAll();
   }
 
   #cutAll(): void {
-    this.#live.forEach((socket) => socket.destroy());
+    for (const socket of this.#live.keys()) socket.destroy();
   }
 
   async #connectorNow(): Promise<buildConnector.connector> {
@@ -225,14 +276,19 @@ class PooledEndpoint implements Endpoint {
     return this.#connector.connect;
   }
 
-  /** undici sends a PING when a call has timed out and drops the connection when no answer comes, so one is made that may. */
-  async #probe(): Promise<void> {
-    try {
-      const times = { headersTimeout: probeMs, bodyTimeout: probeMs };
-      const reply = await requestOf.call(this.#pool, { method: 'GET', path: '/livez', ...times });
-      await reply.body.dump();
-    } catch {
-      // The calls that wait hear of it themselves.
-    }
+  /**
+   * A PING is no request: one without a token kube-apiserver answers over HTTP/2 with the end of the connection. undici sends one only
+   * when a call has timed out.
+   */
+  #probe(socket: Socket): void {
+    const session = Reflect.get(socket, symbols.kHTTP2Session) as ClientHttp2Session | undefined;
+    if (session === undefined || session.destroyed || this.#probed.has(socket)) return;
+    this.#probed.add(socket);
+    const drop = (): unknown => socket.destroy(new Error('no answer to a PING'));
+    const timer = setTimeout(drop, probeMs).unref();
+    session.ping(() => {
+      clearTimeout(timer);
+      this.#probed.delete(socket);
+    });
   }
 }

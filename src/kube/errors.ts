@@ -127,6 +127,15 @@ export function errorOfStatus(body: unknown): Svc3Error {
   return errorOfReply(isStatus(body) ? (body.code ?? 500) : 500, body);
 }
 
+/** Of a call that waited for a connection when its pool was replaced by another. */
+export class ReplacedError extends Error {
+  readonly code = 'ERR_REPLACED';
+
+  constructor() {
+    super('the connection was replaced by another');
+  }
+}
+
 /** Codes of errors that are thrown before the first byte of a request has left: sending again repeats nothing. */
 const neverSent = new Set([
   'ECONNREFUSED',
@@ -135,6 +144,7 @@ const neverSent = new Set([
   'EHOSTUNREACH',
   'ENETUNREACH',
   'UND_ERR_CONNECT_TIMEOUT',
+  'ERR_REPLACED',
 ]);
 
 const tlsCode = /^(ERR_TLS|ERR_SSL|CERT_|UNABLE_TO_|SELF_SIGNED|DEPTH_ZERO|EPROTO)/;

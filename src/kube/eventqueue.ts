@@ -18,6 +18,8 @@ export interface EventWrite {
   /** Memory that it takes, roughly. */
   readonly bytes: number;
   send(): Promise<unknown>;
+  /** Told when it was given up. */
+  onDropped?(reason: EventDropReason): void;
 }
 
 export interface EventQueueOptions {
@@ -69,50 +71,77 @@ export class EventQueue {
   }
 
   dropped(reason: EventDropReason): void {
-    const { log, onDropped } = this.#options;
-    onDropped?.(reason);
+    this.#options.onDropped?.(reason);
     this.#untold += 1;
-    if (performance.now() - this.#toldAt < tellMs) return;
-    log.warn({ count: this.#untold, reason }, 'events dropped');
+    if (performance.now() - this.#toldAt >= tellMs) this.#tell(reason);
+  }
+
+  #tell(reason: EventDropReason): void {
+    this.#options.log.warn({ count: this.#untold, reason }, 'events dropped');
     this.#untold = 0;
     this.#toldAt = performance.now();
   }
 
-  /** Resolves when all that waits has been written or given up. What cannot be written now is not tried again. */
-  async drain(): Promise<void> {
+  #drop(write: EventWrite, reason: EventDropReason): void {
+    this.dropped(reason);
+    write.onDropped?.(reason);
+  }
+
+  /**
+   * Resolves when all that waits has been written or given up, after `limitMs` at the latest: what waits then is dropped. What cannot
+   * be written now is not tried again.
+   */
+  async drain(limitMs?: number): Promise<void> {
+    const working = this.#working;
+    if (working === undefined) return;
     this.#isEnding = true;
-    await this.#working;
-    this.#isEnding = false;
+    if (limitMs === undefined) return working;
+    const limit = Promise.withResolvers<void>();
+    const timer = setTimeout(limit.resolve, limitMs);
+    await Promise.race([working, limit.promise]);
+    clearTimeout(timer);
+    this.#dropAll();
   }
 
   async #work(): Promise<void> {
-    for (let write = this.#waiting.take(); write !== undefined; write = this.#waiting.take()) {
-      this.#forget(write);
-      await this.#send(write);
-    }
+    for (let write = this.#take(); write !== undefined; write = this.#take()) await this.#send(write);
     this.#working = undefined;
+    this.#isEnding = false;
   }
 
-  async #send({ send }: EventWrite): Promise<void> {
+  #take(): EventWrite | undefined {
+    const write = this.#waiting.take();
+    if (write !== undefined) this.#forget(write);
+    return write;
+  }
+
+  async #send(write: EventWrite): Promise<void> {
     for (let attempt = 1; ; attempt += 1) {
       try {
-        await send();
+        await write.send();
         return;
       } catch (error) {
         // The first answer got lost.
         if (isSvc3Error(error, 'AlreadyExists')) return;
-        if (!isPassing(error)) return this.#refused(error);
-        if (attempt >= attempts || this.#isEnding) return this.dropped('unreachable');
+        if (!isPassing(error)) return this.#refused(write, error);
+        if (attempt >= attempts || this.#isEnding) return this.#drop(write, 'unreachable');
         await sleep(Math.min(backoffMs.longest, backoffMs.first * 2 ** (attempt - 1)));
       }
     }
   }
 
   /** Nothing to warn of: nearly always its namespace is being deleted, and with it whatever the Event is about. */
-  #refused(error: unknown): void {
+  #refused(write: EventWrite, error: unknown): void {
     const { log, onDropped } = this.#options;
     onDropped?.('refused');
     log.debug({ err: messageOf(error) }, 'event could not be written');
+    write.onDropped?.('refused');
+  }
+
+  #dropAll(): void {
+    for (let write = this.#take(); write !== undefined; write = this.#take())
+      this.#drop(write, 'unreachable');
+    if (this.#untold > 0) this.#tell('unreachable');
   }
 
   #dropLeast(): void {
@@ -125,7 +154,7 @@ export class EventQueue {
       if (write === undefined) continue;
       this.#waiting.delete(write.namespace, write);
       this.#forget(write);
-      this.dropped('queue');
+      this.#drop(write, 'queue');
       return;
     }
   }

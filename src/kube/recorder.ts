@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import type { Event } from '../api/core.ts';
 import { startReasons } from '../api/reasons.ts';
 import { events } from '../api/resources.ts';
-import { messageOf } from '../errors.ts';
+import { isSvc3Error, messageOf } from '../errors.ts';
 import { createBuckets, createSimilarity, seriesLimit } from './eventlimits.ts';
 import { type EventDropReason, EventQueue } from './eventqueue.ts';
 import type { KubeObject, Submitted } from '../api/object.ts';
@@ -17,6 +17,9 @@ const defaultFlushMs = 60_000;
 const eventBytes = 1_000;
 
 const noteBytes = 1_024;
+
+/** What a process that ends gives its Events, in milliseconds: it has more to do then, as to release its lease. */
+export const eventDrainMs = 3_000;
 
 export interface RecorderOptions {
   /** `svc3-operator`: who reports. */
@@ -34,13 +37,14 @@ export interface RecorderOptions {
 }
 
 export interface Recorder extends EventRecorder {
-  /** Resolves when everything recorded so far has been written or given up. */
-  drain(): Promise<void>;
+  /** Resolves when everything recorded so far has been written or given up, after `limitMs` at the latest: the rest is dropped. */
+  drain(limitMs?: number): Promise<void>;
 }
 
 type RecordedEvent = Parameters<EventRecorder['event']>[1];
 
 interface Series {
+  readonly key: string;
   readonly namespace: string;
   readonly name: string;
   count: number;
@@ -101,8 +105,8 @@ class QueueingRecorder implements Recorder {
     }
   }
 
-  drain(): Promise<void> {
-    return this.#queue.drain();
+  drain(limitMs?: number): Promise<void> {
+    return this.#queue.drain(limitMs);
   }
 
   #record(object: KubeObject, event: RecordedEvent): void {
@@ -119,8 +123,8 @@ class QueueingRecorder implements Recorder {
       this.#queue.dropped('flood');
       return;
     }
-    const series = newSeries(namespace, name);
-    this.#remember(key, series);
+    const series = newSeries(key, namespace, name);
+    this.#remember(series);
     const message = isSimilar ? `(combined from similar events): ${event.message}` : event.message;
     const body = this.#newEvent(object, series, { ...event, message });
     this.#queue.add({
@@ -128,6 +132,10 @@ class QueueingRecorder implements Recorder {
       rank: isImportant ? 'important' : 'information',
       bytes: eventBytes + (body.note?.length ?? 0),
       send: () => this.#client.create(events, body),
+      // One that is refused would be so again; should that pass, its count finds no Event.
+      onDropped: (reason) => {
+        if (reason !== 'refused') this.#forget(series);
+      },
     });
   }
 
@@ -152,16 +160,34 @@ class QueueingRecorder implements Recorder {
   #flush(series: Series): void {
     series.flushTimer = undefined;
     series.flushedAt = performance.now();
-    const { namespace, name, count } = series;
+    const { namespace, count } = series;
     const body = { series: { count, lastObservedTime: this.#now() } };
-    const send = () => this.#client.patch(events, { namespace, name }, { type: 'merge', body });
+    const send = () => this.#writeCount(series, body);
     this.#queue.add({ namespace, rank: 'count', bytes: eventBytes, send });
   }
 
+  async #writeCount(series: Series, body: object): Promise<void> {
+    const { namespace, name } = series;
+    try {
+      await this.#client.patch(events, { namespace, name }, { type: 'merge', body });
+    } catch (error) {
+      // Deleted by somebody or for its age, or refused when it was made.
+      if (isSvc3Error(error, 'NotFound')) this.#forget(series);
+      throw error;
+    }
+  }
+
+  /** There is no Event to count up: the next repeat is written anew, as by client-go. */
+  #forget(series: Series): void {
+    clearTimeout(series.flushTimer);
+    series.flushTimer = undefined;
+    if (this.#series.get(series.key) === series) this.#series.delete(series.key);
+  }
+
   /** The oldest is forgotten, with its count written. */
-  #remember(key: string, series: Series): void {
-    this.#series.delete(key);
-    this.#series.set(key, series);
+  #remember(series: Series): void {
+    this.#series.delete(series.key);
+    this.#series.set(series.key, series);
     const [oldest] = this.#series;
     if (this.#series.size > seriesLimit && oldest !== undefined) {
       this.#series.delete(oldest[0]);
@@ -193,9 +219,10 @@ class QueueingRecorder implements Recorder {
   }
 }
 
-function newSeries(namespace: string, name: string): Series {
+function newSeries(key: string, namespace: string, name: string): Series {
   const at = performance.now();
   return {
+    key,
     namespace,
     name: `${name.slice(0, 230)}.${randomBytes(8).toString('hex')}`,
     count: 1,

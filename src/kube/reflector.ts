@@ -1,8 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isPassing, isSvc3Error, messageOf } from '../errors.ts';
 import { errorOfStatus } from './errors.ts';
+import { FailureCount, type Step } from './failurecount.ts';
 import { createLineSplitter } from './lines.ts';
 import { cutAllManagedFields, cutManagedFields } from './managedfields.ts';
+import { defaultPageSize, type ListPage } from './pages.ts';
 import { apiVersionOf, resourcePath } from './path.ts';
 import type { KubeObject } from '../api/object.ts';
 import type { InformerOptions, ReflectorTuning } from './types.ts';
@@ -13,9 +15,7 @@ export const defaultTuning: ReflectorTuning = {
   silenceMs: 150_000,
   backoffMinMs: 800,
   backoffMaxMs: 30_000,
-  // An object may have 1.5 MB, and to read a page takes five to six times its text: 20 of them are 170 MB of the 512 that api and
-  // operator may have.
-  pageSize: 20,
+  pageSize: defaultPageSize,
 };
 
 /** How often a list that is older than what was already seen is asked for again before it counts (etcd restored from a backup). */
@@ -31,11 +31,6 @@ export interface Sink<T extends KubeObject> {
 interface WatchEvent<T> {
   type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR';
   object: T;
-}
-
-interface ListPage<T> {
-  items: T[] | null;
-  metadata: { resourceVersion?: string; continue?: string };
 }
 
 /** Versions are decimal numbers that can be compared (KEP-5504); anything else is not ordered. */
@@ -79,6 +74,8 @@ export class Reflector<T extends KubeObject> {
   /** Of the newest list or event that the sink has. */
   #version: string | undefined;
   #heardAt: number | undefined;
+  /** Where and when the last watch began. */
+  #watched: { readonly version: string | undefined; readonly at: number } = { version: undefined, at: 0 };
 
   constructor(options: InformerOptions<T>, sink: Sink<T>) {
     this.#options = options;
@@ -94,32 +91,40 @@ export class Reflector<T extends KubeObject> {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    let failures = 0;
-    let needsList = true;
+    const count = new FailureCount();
+    let step: Step = 'list';
     while (!signal.aborted) {
-      const before = this.#version;
-      const isListing = needsList;
+      let failures: number;
       let failure: unknown;
       try {
-        if (needsList) await this.#list(signal);
-        needsList = false;
+        if (step === 'list') await this.#list(signal);
+        count.listed();
+        step = 'watch';
         if (await this.#watch(signal)) {
-          failures = 0;
+          count.watched();
           continue;
         }
-        failures += 1;
+        failures = count.failed(step);
       } catch (error) {
         if (signal.aborted) return;
         failure = error;
-        failures = this.#version === before ? failures + 1 : 0;
-        // A watch is answered with 410 once etcd has compacted its version, as after an outage: a new list mends that, so it follows
-        // at once. Where the list itself fails, the wait grows.
-        if (!isListing && isSvc3Error(error, 'Expired', 'Gone')) failures = 0;
-        needsList ||= mustRelist(error);
-        this.#logFailure(error, failures, needsList);
+        if (step === 'watch' && this.#wasAlive()) {
+          count.watched();
+          failures = 0;
+        } else {
+          failures = count.failed(step, error);
+        }
+        if (mustRelist(error)) step = 'list';
+        this.#logFailure(error, failures, step === 'list');
       }
       await sleep(this.#delayMs(failures, failure), undefined, { signal }).catch(() => undefined);
     }
+  }
+
+  /** Whether the last watch brought something, or lived longer than the longest pause. */
+  #wasAlive(): boolean {
+    const { version, at } = this.#watched;
+    return this.#version !== version || performance.now() - at > this.#tuning.backoffMaxMs;
   }
 
   async #list(signal: AbortSignal): Promise<void> {
@@ -176,6 +181,7 @@ export class Reflector<T extends KubeObject> {
   async #watch(signal: AbortSignal): Promise<boolean> {
     const { watchMinMs, watchMaxMs, silenceMs, backoffMinMs } = this.#tuning;
     const started = performance.now();
+    this.#watched = { version: this.#version, at: started };
     const timeoutMs = watchMinMs + Math.random() * (watchMaxMs - watchMinMs);
     const { body, cancel } = await this.#options.client.stream({
       method: 'GET',

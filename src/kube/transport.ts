@@ -149,15 +149,16 @@ class Caller {
     const started = performance.now();
     const cut = new Cut();
     const { suspectMs } = this.#shared;
-    const suspect = (): void => this.#identity.endpoint().suspect();
-    const release = limitCall(cut, request, { leftMs, suspectMs }, suspect);
+    let endpoint: Endpoint | undefined;
+    const release = limitCall(cut, request, { leftMs, suspectMs }, () => endpoint?.suspect());
     let code = 0;
     try {
       // undici asks the server for a PING when its own time-out fires, and drops a connection that is dead: let it fire first.
       const headersTimeout = Math.max(1, Math.floor(leftMs * 0.95));
       const bodyTimeout = Math.max(1, Math.ceil(leftMs));
       const options = await this.#optionsOf(request, { headersTimeout, bodyTimeout });
-      const reply = await this.#identity.endpoint().exchange(options, cut, request.shorten);
+      endpoint = this.#identity.endpoint();
+      const reply = await endpoint.exchange(options, cut, request.shorten);
       code = reply.statusCode;
       if (code >= 400) this.#refuse(code, reply.text, reply.headers);
       this.#identity.answered(code);

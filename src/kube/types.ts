@@ -6,7 +6,7 @@ export interface ListOptions<T extends KubeObject = KubeObject> {
   namespace?: string;
   labelSelector?: string;
   fieldSelector?: string;
-  /** Page size; the client follows `continue` by itself. Default 500. */
+  /** Objects of a page; the client follows `continue` by itself. Default: that of the client. More only of what no tenant makes. */
   pageSize?: number;
   /** Drops what the caller does not need, page by page. */
   transform?: (object: T) => T;
@@ -82,6 +82,7 @@ export interface StreamResponse {
  */
 export interface KubeClient {
   get<T extends KubeObject>(resource: Resource<T>, name: string, namespace?: string): Promise<T>;
+  /** All objects, without their managedFields. */
   list<T extends KubeObject>(
     resource: Resource<T>,
     options?: ListOptions<T>,
@@ -119,8 +120,11 @@ export interface KubeClient {
   stream(request: StreamRequest): Promise<StreamResponse>;
   /** The same client, but `guard` runs before every attempt of every write and may throw. */
   withGuard(guard: () => void): KubeClient;
-  /** A client with another identity over the same address and CA; the caller's token is all it has. */
-  withToken(token: string): KubeClient;
+  /**
+   * A client with another identity over the same address and CA; the caller's token is all it has.
+   * @param caller - who takes turns with others at reading lists, whatever the token. Default: whoever has the token
+   */
+  withToken(token: string, caller?: string): KubeClient;
   close(): Promise<void>;
 }
 

@@ -13,6 +13,11 @@ declare module 'undici/lib/core/connect.js' {
   export default build;
 }
 
+declare module 'undici/lib/core/symbols.js' {
+  const symbols: { readonly kHTTP2Session: symbol };
+  export default symbols;
+}
+
 declare module 'undici/lib/api/api-request.js' {
   import type { Dispatcher } from 'undici';
 

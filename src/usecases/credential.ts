@@ -1,4 +1,5 @@
 import { registryCredentials } from '../api/resources.ts';
+import { slimObject } from '../api/slim.ts';
 import type { LoginRequest, LoginResult } from '../controllers/credential/login.ts';
 import { storeCredential, usernameOf, type StoreRequest } from '../controllers/credential/store.ts';
 import type { KubeClient } from '../kube/types.ts';
@@ -44,7 +45,7 @@ export async function listCredentials(
   caller: KubeClient,
   namespace: string,
 ): Promise<RegistryCredentialItem[]> {
-  const { items } = await caller.list(registryCredentials, { namespace });
+  const { items } = await caller.list(registryCredentials, { namespace, transform: slimObject });
   const shown = await Promise.all(
     items.map(async (each) => registryCredentialItem(each, await usernameOf(caller, each))),
   );

@@ -3,6 +3,7 @@ import type { Event } from '../api/core.ts';
 import { configKeyOf } from '../api/configkey.ts';
 import { namespaces, objectNames } from '../api/meta.ts';
 import type { Image } from '../api/image.ts';
+import { slimObject } from '../api/slim.ts';
 import type { Vm } from '../api/vm.ts';
 import type { VmPool } from '../api/vmpool.ts';
 import { isSvc3Error } from '../errors.ts';
@@ -31,7 +32,7 @@ export async function explain(
   const about = async (kind: string, regarding: string) => {
     const fieldSelector = `regarding.kind=${kind},regarding.name=${regarding}`;
     try {
-      return (await client.list(events, { namespace, fieldSelector })).items;
+      return (await client.list(events, { namespace, fieldSelector, transform: slimObject })).items;
     } catch (error) {
       if (isSvc3Error(error, 'Forbidden')) return [];
       throw error;
@@ -71,18 +72,20 @@ export async function explain(
 async function verdictsOf(client: KubeClient, named: Vm): Promise<readonly NodeVerdict[] | undefined> {
   try {
     // Placement is only loaded for who asks.
-    const [{ explainVm, imageNameOf, requestedVm }, { vmSettingsFrom }] = await Promise.all([
+    const [{ explainVm, imageNameOf, requestedVm }, { vmSettingsFrom }, { slimPod }] = await Promise.all([
       import('../controllers/vm/explain/explain.ts'),
       import('../controllers/vm/environment.ts'),
+      import('../controllers/vm/pod/slimpod.ts'),
     ]);
     const isPlaced = named.status?.effective !== undefined;
     const vm = isPlaced ? named : requestedVm(named, await poolOf(client, named));
     const key = isPlaced ? undefined : configKeyOf(vm);
     const [settings, inventory, running, all, config] = await Promise.all([
       client.get(configMaps, objectNames.settings, namespaces.system),
-      client.list(nodes),
-      client.list(pods),
-      client.list(vms),
+      // Kubelets and administrators make them: none is larger than some 20 KB.
+      client.list(nodes, { pageSize: 500 }),
+      client.list(pods, { transform: slimPod }),
+      client.list(vms, { transform: slimObject }),
       key === undefined ? undefined : client.get(vmConfigs, key.name, key.namespace),
     ]);
     return explainVm({

@@ -27,11 +27,8 @@ export async function listServiceAccounts(
 ): Promise<ServiceAccountItem[]> {
   const { items } = await caller.list(serviceAccounts, {
     namespace,
-    // An account may have a megabyte of annotations, and the api lists for many at the same time.
-    pageSize: 50,
-    transform: ({ metadata: { annotations: _annotations, managedFields: _managedFields, ...metadata } }) => ({
-      metadata,
-    }),
+    // An account may have a megabyte of labels and pull Secrets, and the api lists for many at the same time.
+    transform: ({ metadata: { annotations: _annotations, labels: _labels, ...metadata } }) => ({ metadata }),
   });
   return items.map(({ metadata: { name, creationTimestamp = '' } }) => ({
     name,

@@ -2,6 +2,8 @@ import { beforeAll, expect, test } from 'vitest';
 import { images, isos, persistentVolumeClaims, pods, vmConfigs, vms } from '../../src/api/resources.ts';
 import { createInformers } from '../../src/controller/informers.ts';
 import type { KubeObject, Resource } from '../../src/api/object.ts';
+import { slimObject } from '../../src/api/slim.ts';
+import { resourcePath } from '../../src/kube/path.ts';
 import { slimPod } from '../../src/controllers/vm/pod/slimpod.ts';
 import { keptLog } from '../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../support/cluster.ts';
@@ -60,8 +62,15 @@ test.each(kinds)('%s of 800 KB take a few KB of a cache', async (_, resource, ob
       }),
     ),
   );
-  const raw = await cluster.client.list(resource, { namespace });
+  const { body: raw } = await cluster.client.request<{ items: KubeObject[] }>({
+    method: 'GET',
+    path: resourcePath(resource, { namespace }),
+  });
   for (const each of raw.items) expect(JSON.stringify(each).length).toBeGreaterThan(600_000);
+  // What is read without a cache carries no managedFields, and no more than its reader keeps.
+  const live = await cluster.client.list(resource, { namespace, transform: slimObject });
+  expect(live.items).toHaveLength(raw.items.length);
+  for (const each of live.items) expect(JSON.stringify(each).length).toBeLessThan(4_000);
 
   const stopping = new AbortController();
   const informers = createInformers(cluster.client, keptLog());

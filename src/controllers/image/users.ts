@@ -1,5 +1,7 @@
 import { diskUsers, type PossibleUsers, usedDisk } from '../../api/diskusers.ts';
+import type { KubeObject, Resource } from '../../api/object.ts';
 import { vmConfigs, vmPools, vms } from '../../api/resources.ts';
+import { slimObject } from '../../api/slim.ts';
 import { createLiveLists } from '../../controller/livelists.ts';
 import type { KubeClient } from '../../kube/types.ts';
 import { type Disk, type ImageCaches, resourceOf } from './caches.ts';
@@ -38,14 +40,12 @@ export function createLiveUsers(
   kind: DiskKind,
   { vms: cached }: Pick<ImageCaches, 'vms'>,
 ): LiveUsers {
-  const listVms = createLiveLists(async (namespace) => (await client.list(vms, { namespace })).items);
-  const listPools = createLiveLists(async (namespace) => (await client.list(vmPools, { namespace })).items);
-  const listConfigs = createLiveLists(
-    async (namespace) => (await client.list(vmConfigs, { namespace })).items,
-  );
-  const listDisks = createLiveLists(
-    async (namespace) => (await client.list(resourceOf(kind), { namespace })).items,
-  );
+  const listOf = <T extends KubeObject>(resource: Resource<T>) =>
+    createLiveLists(
+      async (namespace) => (await client.list(resource, { namespace, transform: slimObject })).items,
+    );
+  const [listVms, listPools] = [listOf(vms), listOf(vmPools)];
+  const [listConfigs, listDisks] = [listOf(vmConfigs), listOf(resourceOf(kind))];
   return async (named) => {
     const { namespace } = named.disk.metadata;
     const [own, pools, configs, disks] = await Promise.all([

@@ -12,6 +12,7 @@ import {
   vmPools,
   vms,
 } from '../../api/resources.ts';
+import { slimObject } from '../../api/slim.ts';
 import type { Vm } from '../../api/vm.ts';
 import { leavesSpec } from '../../controller/change.ts';
 import { type Controller, createController, isCached, keyOf } from '../../controller/controller.ts';
@@ -188,7 +189,9 @@ function createReconciler(
     starts,
     expectations,
     status,
-    liveImages: createLiveLists(async (namespace) => (await client.list(images, { namespace })).items),
+    liveImages: createLiveLists(
+      async (namespace) => (await client.list(images, { namespace, transform: slimObject })).items,
+    ),
     controlKeys,
     now,
   });

@@ -187,6 +187,28 @@ test('a reply to a call that was given up does no harm when the connection break
   await own.close();
 });
 
+test('a call that waits long costs neither its connection nor the calls beside it', async () => {
+  const { adminToken } = cluster;
+  const { server, caPem } = await testCluster();
+  const own = createClient(
+    { server, ca: { pem: caPem }, auth: { kind: 'token', token: adminToken } },
+    { suspectMs: 100 },
+  );
+  // A watch of one object says what it is, and is answered as a whole when its time is over.
+  const waits = own.request({
+    method: 'GET',
+    path: '/api/v1/namespaces',
+    query: { watch: true, fieldSelector: `metadata.name=${namespace}`, timeoutSeconds: 3 },
+  });
+  const beside = async (): Promise<number> =>
+    (await own.request({ method: 'GET', path: '/version', timeoutMs: 1_000 })).status;
+  await setTimeout(500);
+  expect(await Promise.all([beside(), beside()])).toEqual([200, 200]);
+  await expect(waits).resolves.toMatchObject({ status: 200 });
+  expect(own.connections()).toEqual({ open: 1, opened: 1 });
+  await own.close();
+});
+
 test('a connection that swallows everything is found out by a call that waits, and replaced', async () => {
   const { adminToken } = cluster;
   const { server, caPem } = await testCluster();

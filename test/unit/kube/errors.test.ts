@@ -84,6 +84,7 @@ test.each([
   ['ECONNREFUSED', true, 'was never sent'],
   ['UND_ERR_CONNECT_TIMEOUT', true, 'was never sent'],
   ['ECONNRESET', false, 'may have arrived'],
+  ['ERR_REPLACED', true, 'has not left'],
   ['UND_ERR_SOCKET', false, 'may have arrived'],
 ])('a request that failed with %s: %o, it %s', (code, expected) => {
   expect(wasNeverSent(Object.assign(new Error('x'), { code }))).toBe(expected);

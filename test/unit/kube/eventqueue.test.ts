@@ -84,6 +84,54 @@ describe('events that wait to be written', () => {
     expect(dropped).toEqual(['unreachable']);
   });
 
+  test('hold up a process that ends for so long and no longer: the rest is dropped, and counted', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    queue.add(blocked());
+    for (const name of ['a/1', 'b/1']) queue.add(aWrite(name));
+    let ended = false;
+    const draining = queue.drain(3_000).then(() => {
+      ended = true;
+    });
+    await vi.advanceTimersByTimeAsync(2_999);
+    expect(ended).toBe(false);
+    await vi.advanceTimersByTimeAsync(1);
+    await draining;
+    expect(dropped).toEqual(['unreachable', 'unreachable']);
+    const told = log.warn.mock.calls.map(([fields]) => (fields as { count: number }).count);
+    expect(told.reduce((sum, count) => sum + count)).toBe(2);
+    first.resolve();
+    await vi.advanceTimersByTimeAsync(1);
+    expect(written).toEqual(['x/first']);
+  });
+
+  test('hold up a process that ends no longer than it takes to write them', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    queue.add(aWrite('a/1'));
+    await queue.drain(3_000);
+    await queue.drain(3_000);
+    expect(written).toEqual(['a/1']);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test('tell who recorded them when they are given up', async () => {
+    const told: unknown[] = [];
+    const lossy = (name: string, more: Partial<EventWrite>): EventWrite => ({
+      ...aWrite(name, 'information'),
+      onDropped: (reason) => told.push([name, reason]),
+      ...more,
+    });
+    queue.add(lossy('a/refused', { send: () => Promise.reject(new Svc3Error('NotFound', 'no namespace')) }));
+    for (const name of ['a/1', 'a/2', 'a/3', 'a/4']) queue.add(lossy(name, {}));
+    await queue.drain();
+    expect(told).toEqual([
+      ['a/1', 'queue'],
+      ['a/refused', 'refused'],
+    ]);
+    queue.add(lossy('a/away', { send: () => Promise.reject(new Svc3Error('Timeout', 'never')) }));
+    await queue.drain();
+    expect(told.at(-1)).toEqual(['a/away', 'unreachable']);
+  });
+
   test('that are refused are counted, and nothing to warn of', async () => {
     queue.add(aWrite('a/1', 'important', () => Promise.reject(new Svc3Error('NotFound', 'no namespace'))));
     await queue.drain();

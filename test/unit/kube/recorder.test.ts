@@ -178,6 +178,59 @@ describe('many events about one object', () => {
   });
 });
 
+describe('a repeat of an event that is not there', () => {
+  test('because it was deleted is written anew, once its count has found that out', async () => {
+    tell('it stopped');
+    await recorder.drain();
+    patch.mockRejectedValueOnce(new Svc3Error('NotFound', 'it was deleted'));
+    tell('it stopped');
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(patch).toHaveBeenCalledOnce();
+    tell('it stopped');
+    expect(await notes()).toEqual(['it stopped', 'it stopped']);
+    const [before, after] = written().map(({ metadata }) => metadata.name);
+    expect(after).not.toBe(before);
+    tell('it stopped');
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(patch.mock.calls[1]?.[1]).toMatchObject({ name: after });
+  });
+
+  test('because it was given up is written anew at once, and nothing is counted up', async () => {
+    create.mockRejectedValueOnce(new Svc3Error('ServiceUnavailable', 'away'));
+    tell('it stopped');
+    tell('it stopped');
+    await recorder.drain();
+    expect(dropped).toHaveBeenCalledExactlyOnceWith('unreachable');
+    tell('it stopped');
+    expect(await notes()).toHaveLength(2);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(patch).not.toHaveBeenCalled();
+  });
+
+  test('because it was refused is not: it would be refused again', async () => {
+    create.mockRejectedValueOnce(new Svc3Error('Forbidden', 'the namespace is being deleted'));
+    tell('it stopped');
+    await recorder.drain();
+    tell('it stopped');
+    expect(await notes()).toHaveLength(1);
+  });
+
+  test('leaves a newer one of its series alone', async () => {
+    const answer = Promise.withResolvers<object>();
+    tell('it stopped');
+    tell('it stopped');
+    await vi.advanceTimersByTimeAsync(59_000);
+    patch.mockReturnValueOnce(answer.promise);
+    await vi.advanceTimersByTimeAsync(1_000);
+    await vi.advanceTimersByTimeAsync(6 * 60_000);
+    tell('it stopped');
+    answer.reject(new Svc3Error('NotFound', 'it was deleted'));
+    await recorder.drain();
+    tell('it stopped');
+    expect(await notes()).toHaveLength(2);
+  });
+});
+
 test('a series that is forgotten for newer ones has its count written first', async () => {
   tell('it stopped');
   tell('it stopped');

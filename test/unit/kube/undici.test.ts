@@ -1,6 +1,7 @@
 import * as undici from 'undici';
 import requestOf from 'undici/lib/api/api-request.js';
 import connectorOf from 'undici/lib/core/connect.js';
+import symbols from 'undici/lib/core/symbols.js';
 import Pool from 'undici/lib/dispatcher/pool.js';
 import { expect, test } from 'vitest';
 
@@ -10,4 +11,5 @@ test('what the client takes of undici by path is what undici gives by name', () 
   expect(Pool).toBe(undici.Pool);
   expect(connectorOf).toBe(undici.buildConnector);
   expect(requestOf).toBe(undici.Pool.prototype.request);
+  expect(symbols.kHTTP2Session).toBeTypeOf('symbol');
 });

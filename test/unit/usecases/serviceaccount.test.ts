@@ -22,16 +22,20 @@ function aCaller(refusal?: Svc3Error) {
   return { caller, done };
 }
 
-test('accounts are listed without their annotations, which nobody shows', async () => {
+test('accounts are listed without their annotations and labels, which nobody shows', async () => {
   const account: ServiceAccount = {
     metadata: storedMeta({
       name: 'ci',
       creationTimestamp: '2026-11-01T10:00:00Z',
       annotations: { large: 'x'.repeat(1000) },
+      labels: { large: 'x'.repeat(60) },
     }),
   };
   let kept: unknown;
-  const list = async (_resource: unknown, { transform = (same) => same }: ListOptions<ServiceAccount>) => {
+  let pageSize: number | undefined = 0;
+  const list = async (_resource: unknown, options: ListOptions<ServiceAccount>) => {
+    const { transform = (same) => same } = options;
+    ({ pageSize } = options);
     kept = transform(account);
     return { items: [kept, { metadata: storedMeta({ name: 'old' }) }] };
   };
@@ -40,6 +44,8 @@ test('accounts are listed without their annotations, which nobody shows', async 
     { name: 'old', createdAt: '' },
   ]);
   expect(JSON.stringify(kept)).not.toContain('large');
+  // Whatever a tenant makes is read in pages of the client's size.
+  expect(pageSize).toBeUndefined();
 });
 
 test.each([

@@ -1,0 +1,29 @@
+import { expect, test } from 'vitest';
+import type { KubeObject, Resource } from '../../../../src/api/object.ts';
+import { createLiveUsers } from '../../../../src/controllers/image/users.ts';
+import type { KubeClient, ListOptions } from '../../../../src/kube/types.ts';
+import { anImage } from './builders.ts';
+
+test('users are read without what a tenant may hang on an object, page by page', async () => {
+  const asked: string[] = [];
+  const list = async <T extends KubeObject>(
+    { plural }: Resource<T>,
+    { namespace, pageSize, transform }: ListOptions<T> = {},
+  ) => {
+    const large = { 'example.com/large': 'x'.repeat(1000) };
+    const object = { metadata: { name: 'a', namespace, labels: large, annotations: large } } as unknown as T;
+    const kept = JSON.stringify(transform?.(object) ?? object);
+    asked.push(`${plural} of ${namespace}, ${kept.includes('large') ? 'large' : 'slim'}, ${pageSize}`);
+    return { items: [], resourceVersion: '1' };
+  };
+  const cached = { byIndex: () => [] };
+  const liveUsers = createLiveUsers({ list } as Pick<KubeClient, 'list'>, 'Image', {
+    vms: cached,
+  } as never);
+  const disk = anImage({ upload: {} });
+  expect(await liveUsers({ disk, kind: 'Image', path: undefined })).toBeUndefined();
+  const { namespace } = disk.metadata;
+  expect(asked.sort()).toEqual(
+    ['images', 'vmconfigs', 'vmpools', 'vms'].map((plural) => `${plural} of ${namespace}, slim, undefined`),
+  );
+});
