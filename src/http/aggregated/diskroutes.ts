@@ -15,6 +15,7 @@ import { upload, uploadImage, uploadIso } from '../routes/uploads.ts';
 import { type Call, defineRoute, type Route } from '../server/route.ts';
 import { root } from './discovery.ts';
 import { typedReplies, typedReply } from './schemas.ts';
+import { refuseDryRun } from './selectors.ts';
 
 /*
  * Bytes of disks through kube-apiserver. It ends a request after 60 seconds, so what is large goes in parts: up by Upload-Complete and
@@ -40,8 +41,10 @@ function moved(route: Route, path: string, kind: string): Route {
     path,
     query: z.looseObject({}),
     replies: typedReplies(route.replies, kind),
-    handler: async (call: Call<unknown, unknown, unknown>) =>
-      typedReply(await route.handler({ ...call, query: {} }), kind),
+    async handler(call: Call<unknown, unknown, unknown>) {
+      if (route.method !== 'GET') refuseDryRun(call.query);
+      return typedReply(await route.handler({ ...call, query: {} }), kind);
+    },
   };
 }
 
@@ -69,6 +72,7 @@ function beginning<P extends z.ZodType<{ namespace: string }>>(
     permission: route.permission,
     longRunning: true,
     async handler(call) {
+      refuseDryRun(call.query);
       const name = nameOf(call.params);
       const { description, fileName, architecture } = call.query;
       const reply = await upload(

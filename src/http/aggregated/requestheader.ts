@@ -49,12 +49,18 @@ function isKubeApiServer(socket: TLSSocket, allowedNames: readonly string[]): bo
   return typeof name === 'string' && (allowedNames.length === 0 || allowedNames.includes(name));
 }
 
-/** Header pairs as they came: several of one name stay several, whatever the protocol. */
+/**
+ * Header pairs as they came: several of one name stay several, whatever the protocol. Node reads each byte as a character, and
+ * kube-apiserver writes names of users and groups in UTF-8.
+ */
 function pairsOf(request: IncomingMessage): [name: string, value: string][] {
   const { rawHeaders } = request;
   const pairs: [string, string][] = [];
   for (let index = 0; index + 1 < rawHeaders.length; index += 2)
-    pairs.push([(rawHeaders[index] ?? '').toLowerCase(), rawHeaders[index + 1] ?? '']);
+    pairs.push([
+      (rawHeaders[index] ?? '').toLowerCase(),
+      Buffer.from(rawHeaders[index + 1] ?? '', 'latin1').toString('utf8'),
+    ]);
   return pairs;
 }
 

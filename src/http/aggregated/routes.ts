@@ -11,14 +11,21 @@ import { discovery, groupVersion, root } from './discovery.ts';
 import { diskRoutes } from './diskroutes.ts';
 import { openApiV2Of, openApiV3Of } from './documents.ts';
 import * as schemas from './schemas.ts';
+import { refuseDryRun, selectorOf } from './selectors.ts';
 import { nodeObject, nodeTable, remoteObject, remoteTable, wantsTable } from './table.ts';
 
 const open: Permission = { kind: 'open' };
 /** kubectl and client libraries send options of their own with every read. */
-const anyQuery = z.looseObject({ watch: z.string().optional() });
+const anyQuery = z.looseObject({
+  watch: z.string().optional(),
+  fieldSelector: z.string().optional(),
+  labelSelector: z.string().optional(),
+});
 const nothing = z.object({});
 
+/** A document that is made when it is first asked for: anybody may ask, as often as they like. */
 function answered(path: string, body: () => unknown): Route {
+  let text: Buffer | undefined;
   return defineRoute({
     id: `discovery ${path}`,
     tag: 'Discovery',
@@ -31,7 +38,7 @@ function answered(path: string, body: () => unknown): Route {
     bodyKind: 'none',
     replies: { 200: { description: 'Discovery.' } },
     permission: open,
-    handler: () => ({ body: body() }),
+    handler: () => ({ json: (text ??= Buffer.from(JSON.stringify(body()))) }),
   });
 }
 
@@ -55,12 +62,14 @@ type Read<P> = Call<P, z.output<typeof anyQuery>, unknown>;
 
 function nodeList(call: Read<unknown>, namespace: string | undefined): ReplyOf<typeof nodeListReplies> {
   refuseWatch(call.query);
-  const items =
+  const isWanted = selectorOf(call.query);
+  const all =
     namespace === undefined
       ? call.services.caches.nodes
           .list()
           .map((node) => nodeItem(node, '', call.services.caches.usages.of(node.metadata.name)))
       : nodeItems(call.services, namespace);
+  const items = all.filter(isWanted);
   if (wantsTable(call.accept)) return json(nodeTable(items));
   return { body: { kind: 'NodeList', apiVersion: groupVersion, metadata: {}, items: items.map(nodeObject) } };
 }
@@ -126,6 +135,7 @@ function aggregated(route: Route, kind: string): Route {
     body: schemas.typedRequest(route.body),
     replies: schemas.typedReplies(route.replies, kind),
     async handler(call: Call<unknown, unknown, unknown>) {
+      refuseDryRun(call.query);
       const { wait } = call.query as { wait?: string };
       const query = wait === undefined ? {} : { wait: wait !== 'false' };
       return schemas.typedReply(await route.handler({ ...call, query }), kind);
@@ -157,9 +167,12 @@ function remotes(route: Route, kind: 'RemoteImage' | 'RemoteISO'): Route {
     permission: route.permission,
     async handler(call) {
       refuseWatch(call.query);
+      const isWanted = selectorOf(call.query);
       const { body } = await route.handler({ ...call, query: {} });
       const { items, incomplete } = body as RemoteListing;
-      const objects = items.map((item) => remoteObject(item, kind, call.params.namespace));
+      const objects = items
+        .map((item) => remoteObject(item, kind, call.params.namespace))
+        .filter(({ metadata }) => isWanted(metadata));
       if (wantsTable(call.accept)) return json(remoteTable(objects));
       const whole = incomplete === undefined ? {} : { incomplete: [...incomplete] };
       return {

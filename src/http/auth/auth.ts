@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { SelfSubjectReview, UserInfo } from '../../api/core.ts';
+import type { SelfSubjectReview, SubjectAccessReview, UserInfo } from '../../api/core.ts';
 import { Svc3Error, isSvc3Error } from '../../errors.ts';
 import { unprovenConnections } from '../../kube/identities.ts';
 import type { KubeClient } from '../../kube/types.ts';
@@ -7,7 +7,7 @@ import { deletedAccount, type Accounts } from './accounts.ts';
 import { clientOf } from './clientaddress.ts';
 import { ExpiringMap } from './expiringmap.ts';
 import { AdmissionQueue } from './admissionqueue.ts';
-import { type Asker, Decisions, forbidden, refusalTtlMs } from './decisions.ts';
+import { type Asker, Decisions, refusalOf, refusalTtlMs } from './decisions.ts';
 import type { AccessAttributes, Caller } from '../server/caller.ts';
 import { readTokenClaims, type TokenClaims } from './tokenclaims.ts';
 
@@ -29,10 +29,6 @@ const unproven = {
 interface Identity {
   readonly user: UserInfo;
   readonly claims: TokenClaims;
-}
-
-interface SelfSubjectAccessReview {
-  status?: { allowed?: boolean; reason?: string; evaluationError?: string };
 }
 
 export function unauthorized(detail?: string): Svc3Error {
@@ -109,7 +105,7 @@ class TokenAuthenticator implements Authenticator {
       throw deletedAccount();
     let made: KubeClient | undefined;
     // Most calls are answered from the caches: no client is needed for them.
-    const client = (): KubeClient => (made ??= this.#client.withToken(token));
+    const client = (): KubeClient => (made ??= this.#client.withToken(token, identityKey(user)));
     const asker: Asker = {
       key,
       ask: (attributes) => this.#review({ key, username: user.username, client: client() }, attributes),
@@ -167,7 +163,7 @@ class TokenAuthenticator implements Authenticator {
     attributes: AccessAttributes,
   ): Promise<Svc3Error | undefined> {
     try {
-      const { body } = await client.request<SelfSubjectAccessReview>({
+      const { body } = await client.request<Pick<SubjectAccessReview, 'status'>>({
         method: 'POST',
         path: '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews',
         idempotent: true,
@@ -178,7 +174,7 @@ class TokenAuthenticator implements Authenticator {
         },
       });
       this.#proven.set(key, true, provenTtlMs);
-      return body.status?.allowed === true ? undefined : forbidden(attributes, username);
+      return refusalOf(body.status, attributes, username);
     } catch (error) {
       if (!isSvc3Error(error, 'Unauthorized')) throw error;
       return this.#refuse(key);

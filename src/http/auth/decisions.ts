@@ -1,3 +1,4 @@
+import type { SubjectAccessReview } from '../../api/core.ts';
 import { Svc3Error } from '../../errors.ts';
 import type { AccessAttributes } from '../server/caller.ts';
 import { ExpiringMap } from './expiringmap.ts';
@@ -6,6 +7,21 @@ import { ExpiringMap } from './expiringmap.ts';
 const decisionTtlMs = 10_000;
 /** A refusal is asked about again soon: the right, or the account, may just have come to exist. */
 export const refusalTtlMs = 2_000;
+
+/** The most that is told of why nothing was decided, in characters. */
+const maxReasonCharacters = 300;
+
+/** Nobody has allowed it, and an authorizer that might have could not be asked: no refusal, and not remembered. */
+export class Undecided extends Svc3Error {
+  constructor(attributes: AccessAttributes, username: string | undefined, evaluationError: string) {
+    const why = evaluationError.slice(0, maxReasonCharacters);
+    super(
+      'ServiceUnavailable',
+      `kube-apiserver cannot tell now whether ${what(attributes, username, 'may')}: ${why}`,
+      { details: { retryAfterSeconds: 1 } },
+    );
+  }
+}
 
 /** Whose rights are asked for. */
 export interface Asker {
@@ -42,18 +58,43 @@ export class Decisions {
   }
 }
 
+/**
+ * What follows from the status of a SubjectAccessReview or SelfSubjectAccessReview; undefined where it is allowed.
+ *
+ * @throws Undecided
+ */
+export function refusalOf(
+  status: SubjectAccessReview['status'],
+  attributes: AccessAttributes,
+  username?: string,
+): Svc3Error | undefined {
+  const { allowed, denied, evaluationError = '' } = status ?? {};
+  if (allowed === true) return undefined;
+  if (denied !== true && evaluationError !== '') throw new Undecided(attributes, username, evaluationError);
+  return forbidden(attributes, username);
+}
+
 /** `verb resource.group/subresource in the namespace "x"`, in the words of kube-apiserver. */
 export function forbidden(attributes: AccessAttributes, username?: string): Svc3Error {
-  const { group, resource, subresource, verb, namespace, name } = attributes;
-  const what = subresource === undefined ? resource : `${resource}/${subresource}`;
-  const who = username === undefined ? 'the caller' : `User "${username}"`;
-  const where = namespace === undefined ? 'at the cluster scope' : `in the namespace "${namespace}"`;
+  const { group, resource, name } = attributes;
   const named = name === undefined ? '' : ` "${name}"`;
   return new Svc3Error(
     'Forbidden',
-    `${resource}.${group}${named} is forbidden: ${who} cannot ${verb} resource "${what}" in API group "${group}" ${where}`,
+    `${resource}.${group}${named} is forbidden: ${what(attributes, username, 'cannot')}`,
     { details: { group, kind: resource, ...(name === undefined ? {} : { name }) } },
   );
+}
+
+/** Who `may` or `cannot` do what. */
+function what(
+  { group, resource, subresource, verb, namespace }: AccessAttributes,
+  username: string | undefined,
+  can: 'may' | 'cannot',
+): string {
+  const whole = subresource === undefined ? resource : `${resource}/${subresource}`;
+  const who = username === undefined ? 'the caller' : `User "${username}"`;
+  const where = namespace === undefined ? 'at the cluster scope' : `in the namespace "${namespace}"`;
+  return `${who} ${can} ${verb} resource "${whole}" in API group "${group}" ${where}`;
 }
 
 function attributesKey(attributes: AccessAttributes): string {

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { SubjectAccessReview, UserInfo } from '../../api/core.ts';
 import { deletedAccount, type Accounts } from './accounts.ts';
 import { identityKey } from './auth.ts';
-import { type Asker, Decisions, forbidden } from './decisions.ts';
+import { type Asker, Decisions, refusalOf } from './decisions.ts';
 import type { Svc3Error } from '../../errors.ts';
 import type { AccessAttributes, Caller } from '../server/caller.ts';
 import type { KubeClient } from '../../kube/types.ts';
@@ -55,5 +55,5 @@ async function review(
       },
     },
   });
-  return body.status?.allowed === true ? undefined : forbidden(attributes, user.username);
+  return refusalOf(body.status, attributes, user.username);
 }

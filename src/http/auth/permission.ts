@@ -1,4 +1,5 @@
 import { isSvc3Error } from '../../errors.ts';
+import { Undecided } from './decisions.ts';
 import type { Permission, Route } from '../server/route.ts';
 import type { AccessAttributes, Caller } from '../server/caller.ts';
 
@@ -52,6 +53,20 @@ export async function isAllowed(
     return true;
   } catch (error) {
     if (isSvc3Error(error, 'Forbidden')) return false;
+    throw error;
+  }
+}
+
+/** The same of what is only shown: a right that cannot be told now is none for the moment. */
+export async function isShown(
+  caller: Caller,
+  attributes: AccessAttributes,
+  isFresh?: boolean,
+): Promise<boolean> {
+  try {
+    return await isAllowed(caller, attributes, isFresh);
+  } catch (error) {
+    if (error instanceof Undecided) return false;
     throw error;
   }
 }

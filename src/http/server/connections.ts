@@ -8,16 +8,22 @@ export interface Connections {
   leave(): void;
   /** Whether `leave` was called: replies over HTTP/1.1 say `Connection: close`. */
   readonly leaving: boolean;
+  /** Aborted a moment before what is left is cut: those who can be told shall be told now. */
+  readonly ending: AbortSignal;
   /** Takes no more connections, ends idle ones, waits for the others, and cuts them after `graceMs`. */
   close(graceMs: number): Promise<void>;
 }
+
+/** So long before they are cut the clients of streams are told, in milliseconds. */
+const farewellMs = 1_000;
 
 const lastOfAllStreams = 2 ** 31 - 1;
 
 export function trackConnections(server: Http2SecureServer): Connections {
   const sessions = new Set<ServerHttp2Session>();
-  /** Sockets with the number of HTTP/1.1 requests that run on each. */
+  /** Sockets with the number of HTTP/1.1 requests that run on each, or one that has become a WebSocket. */
   const sockets = new Map<Socket, number>();
+  const ending = new AbortController();
   let leaving = false;
   let closing = false;
 
@@ -49,8 +55,11 @@ export function trackConnections(server: Http2SecureServer): Connections {
     count(socket, 1);
     reply.once('close', () => count(socket, -1));
   });
+  // Runs until the socket closes.
+  server.on('upgrade', (_request: IncomingMessage, socket: Socket) => count(socket, 1));
 
   return {
+    ending: ending.signal,
     get leaving() {
       return leaving;
     },
@@ -66,11 +75,13 @@ export function trackConnections(server: Http2SecureServer): Connections {
       });
       for (const session of sessions) session.close();
       for (const [socket, running] of sockets) if (running <= 0 && !isOfSession(socket)) socket.destroySoon();
+      const farewell = setTimeout(() => ending.abort(), Math.max(0, graceMs - farewellMs));
       const cut = setTimeout(() => {
         for (const session of sessions) session.destroy();
         for (const socket of sockets.keys()) socket.destroy();
       }, graceMs);
       await ended;
+      clearTimeout(farewell);
       clearTimeout(cut);
     },
   };

@@ -115,6 +115,7 @@ export function createApi(options: ApiOptions): Api {
       findPageCaller,
       limit: new ConcurrencyLimit(options.longRunningPerIdentity ?? 500, 'streams of this identity'),
       drain: http.drain,
+      ending: http.ending,
       ...(options.pingEveryMs === undefined ? {} : { pingEveryMs: options.pingEveryMs }),
       ...(options.confirmEveryMs === undefined ? {} : { confirmEveryMs: options.confirmEveryMs }),
     }),

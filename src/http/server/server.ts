@@ -50,6 +50,8 @@ export interface HttpServer {
   readonly server: Http2SecureServer;
   /** Aborted when draining begins. */
   readonly drain: AbortSignal;
+  /** Aborted a moment before what still runs is cut. */
+  readonly ending: AbortSignal;
   listen(address: { host: string; port: number }): Promise<AddressInfo>;
   /**
    * Tells clients for `leaveMs` to use other connections while everything is still served, then stops taking
@@ -234,6 +236,7 @@ export function createServer(options: ServerOptions): HttpServer {
     app,
     server,
     drain: draining.signal,
+    ending: connections.ending,
     async listen({ host, port }) {
       await app.listen({ host, port });
       return server.address() as AddressInfo;

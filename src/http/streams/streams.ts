@@ -19,6 +19,8 @@ export interface StreamOptions {
   readonly findPageCaller: FindPageCaller;
   readonly limit: ConcurrencyLimit;
   readonly drain: AbortSignal;
+  /** Aborted a moment before open streams are cut. */
+  readonly ending: AbortSignal;
   readonly pingEveryMs?: number;
   /** How often the right to an open stream is asked for again; default 10 s. */
   readonly confirmEveryMs?: number;
@@ -32,10 +34,20 @@ const maxMessageBytes = 16 * 1024 * 1024;
 /** RFC 6455, 7.4.2: an application's own. A page cannot have the stream now, and the reason says why. */
 const unavailable = 4503;
 
+/** What the client of an open stream is told when this process ends. */
+const goingAway = 'this server is going away';
+
 /** What a client is told of a runner's stream that did not come to its end. */
 function cutOf(cause?: Error): Cut {
   const reason = isSvc3Error(cause) ? cause.message : "the connection to the VM's runner was cut";
   return { code: closeCodes.badGateway, reason };
+}
+
+/** Closes a stream whose process ends; when it is closed, so is the runner's. */
+function leave(ws: WebSocket): void {
+  ws.close(closeCodes.goingAway, goingAway);
+  // Else its answer is not read.
+  ws.resume();
 }
 
 /** Takes the WebSocket routes of the server: checks ticket or token, opens the stream of the runner, joins both. */
@@ -74,6 +86,7 @@ class Streams {
       const cookie = this.#cookies.get(request);
       if (cookie !== undefined) headers.push(`Set-Cookie: ${cookie}`);
     });
+    options.ending.addEventListener('abort', () => this.#sockets.clients.forEach(leave), { once: true });
   }
 
   async open(upgrade: Upgrade): Promise<void> {
@@ -123,13 +136,14 @@ class Streams {
 
   #join({ request, socket, head }: Upgrade, runner: Duplex, admitted: Admitted): void {
     // Whatever becomes of the client, the runner learns of it.
-    const leave = () => void runner.destroy();
-    socket.once('close', leave);
+    const destroy = () => void runner.destroy();
+    socket.once('close', destroy);
     this.#sockets.handleUpgrade(request, socket, head, (ws) => {
-      socket.off('close', leave);
+      socket.off('close', destroy);
       this.#watch(ws, runner, admitted);
       joinWebSocket(ws, runner, cutOf);
       keepAlive(ws, this.#options.pingEveryMs ?? defaultPingMs);
+      if (this.#options.ending.aborted) leave(ws);
     });
   }
 

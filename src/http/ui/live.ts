@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { group } from '../../api/meta.ts';
 import type { KubeObject } from '../../api/object.ts';
-import { isAllowed } from '../auth/permission.ts';
+import { isShown } from '../auth/permission.ts';
 import type { AccessAttributes, Caller } from '../server/caller.ts';
 import type { Caches } from '../server/caches.ts';
 import { keepLease } from '../streams/streamlease.ts';
@@ -42,7 +42,7 @@ export async function liveStream(options: LiveOptions): Promise<Readable> {
     ...(namespace === undefined ? {} : { namespace }),
   });
   const allowedOf = async (asked: readonly Kind[], isFresh?: boolean): Promise<Kind[]> => {
-    const answers = await Promise.all(asked.map((kind) => isAllowed(caller, rightTo(kind), isFresh)));
+    const answers = await Promise.all(asked.map((kind) => isShown(caller, rightTo(kind), isFresh)));
     return asked.filter((_, index) => answers[index]);
   };
   const stream = new LiveStream(caches, await allowedOf(kinds), namespace);

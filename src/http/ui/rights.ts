@@ -2,7 +2,7 @@ import type { Node } from '../../api/core.ts';
 import { group, labels } from '../../api/meta.ts';
 import type { KubeObject } from '../../api/object.ts';
 import { label } from '../../wire/names.ts';
-import { attributesOf, isAllowed } from '../auth/permission.ts';
+import { attributesOf, isShown } from '../auth/permission.ts';
 import { assignNode } from '../routes/nodeadministration.ts';
 import type { AccessAttributes, Caller } from '../server/caller.ts';
 import type { Caches } from '../server/caches.ts';
@@ -20,7 +20,7 @@ export async function allowedRoutes(
   const asked = new Map<string, Promise<boolean>>();
   const ask = (attributes: AccessAttributes): Promise<boolean> => {
     const key = JSON.stringify(attributes);
-    const answer = asked.get(key) ?? isAllowed(caller, attributes);
+    const answer = asked.get(key) ?? isShown(caller, attributes);
     asked.set(key, answer);
     return answer;
   };
@@ -56,7 +56,7 @@ export async function visibleNamespaces(
   if (reserved.length > 0 && (await allowedRoutes(caller, [assignNode], '')).length > 0)
     for (const namespace of reserved) names.add(namespace);
   const right = { group, resource: 'vms', verb: 'list' } as const;
-  if (await isAllowed(caller, right)) return { items: [...names].toSorted(), all: true };
+  if (await isShown(caller, right)) return { items: [...names].toSorted(), all: true };
   return { items: await allowedIn([...names].toSorted(), caller, right), all: false };
 }
 
@@ -79,7 +79,7 @@ async function allowedIn(
   const askNext = async (): Promise<void> => {
     for (let at = next++; at < namespaces.length; at = next++) {
       const namespace = namespaces[at] ?? '';
-      allowed[at] = (await isAllowed(caller, { ...right, namespace })) ? [namespace] : [];
+      allowed[at] = (await isShown(caller, { ...right, namespace })) ? [namespace] : [];
     }
   };
   await Promise.all(Array.from({ length: askedAtOnce }, askNext));

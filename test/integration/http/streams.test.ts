@@ -275,6 +275,22 @@ describe('an open stream', () => {
     await vi.waitFor(() => expect(open.size).toBe(0), timeouts);
   });
 
+  test('goes on while the server drains, and is told a second before it is cut', async () => {
+    const ending = await startTestApi(cluster.client, { runners });
+    const { socket, received } = await opened(ending);
+    const closed = once(socket, 'close');
+    const closing = ending.close(6_000);
+    await vi.waitFor(() => expect(ending.api.http.drain.aborted).toBe(true), timeouts);
+    socket.write(frame(binary, 'still here'));
+    await vi.waitFor(() => expect(received().toString()).toContain('still here'), timeouts);
+    const farewell = Buffer.concat([Buffer.from([3, 233]), Buffer.from('this server is going away')]);
+    await vi.waitFor(() => expect(received().includes(farewell)).toBe(true), timeouts);
+    socket.write(frame(8, Buffer.from([3, 233])));
+    await closed;
+    await closing;
+    await vi.waitFor(() => expect(open.size).toBe(0), timeouts);
+  });
+
   test('ends when its client is silent, not when it is only idle', async () => {
     const asking = await startTestApi(cluster.client, { runners }, { pingEveryMs: 5_000 });
     try {

@@ -141,6 +141,20 @@ describe('who calls through kube-apiserver', () => {
     });
   });
 
+  test('may have names of any language, which kube-apiserver sends in UTF-8', () => {
+    const sent = (text: string): string => Buffer.from(text, 'utf8').toString('latin1');
+    const given = [
+      ['X-Remote-User', sent('oidc:jürgen')],
+      ['X-Remote-Group', sent('운영')],
+      ['X-Remote-Extra-Team', sent('Köln')],
+    ] as const;
+    expect(remoteUser(request(given), headers)).toEqual({
+      username: 'oidc:jürgen',
+      groups: ['운영'],
+      extra: { team: ['Köln'] },
+    });
+  });
+
   test('may have a field with any name', () => {
     const given = [...user, ['X-Remote-Extra-__proto__', 'x'], ['X-Remote-Extra-%zz', 'y']] as const;
     expect(Object.entries(remoteUser(request(given), headers).extra ?? {})).toEqual([

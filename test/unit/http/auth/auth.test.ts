@@ -23,8 +23,8 @@ function given({ has = () => false }: { has?: (uid: string) => boolean } = {}) {
     may: (_token: string): Promise<object> => Promise.resolve({ status: { allowed: true } }),
   };
   const clients: string[] = [];
-  const withToken = (token: string) => {
-    clients.push(token);
+  const withToken = (token: string, who?: string) => {
+    clients.push(who === undefined ? token : `${token} of ${who}`);
     return {
       request: async (request: RawRequest) => {
         asked.push({ ...request, token });
@@ -133,7 +133,7 @@ describe('a caller', () => {
     expect(clients).toEqual(['abc']);
     expect(found.client).toBe(found.client);
     await found.authorize(attributes);
-    expect(clients).toEqual(['abc', 'abc']);
+    expect(clients).toEqual(['abc', 'abc of ann\nu-ann']);
   });
 });
 
@@ -230,6 +230,28 @@ describe('rights', () => {
       });
     },
   );
+
+  test('that an authorizer could not judge are no refusal, and asked for again', async () => {
+    const { asked, caller, says } = given();
+    const found = await caller('abc');
+    const evaluationError = 'failed to call the webhook';
+    says.may = () => Promise.resolve({ status: { allowed: false, evaluationError } });
+    await expect(found.authorize(attributes)).rejects.toMatchObject({
+      reason: 'ServiceUnavailable',
+      message: expect.stringContaining(`User "ann" may get resource "vms"`),
+    });
+    await expect(found.authorize(attributes)).rejects.toThrow(evaluationError);
+    expect(asked).toHaveLength(3);
+    says.may = () => Promise.resolve({ status: { allowed: true, evaluationError } });
+    await expect(found.authorize(attributes)).resolves.toBeUndefined();
+  });
+
+  test('that are denied are refused, whatever else went wrong', async () => {
+    const { caller, says } = given();
+    const found = await caller('abc');
+    says.may = () => Promise.resolve({ status: { allowed: false, denied: true, evaluationError: 'x' } });
+    await expect(found.authorize(attributes)).rejects.toMatchObject({ reason: 'Forbidden' });
+  });
 
   test('that could not be asked for are no refusal', async () => {
     const { caller, says } = given();

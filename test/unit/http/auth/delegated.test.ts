@@ -76,6 +76,18 @@ describe('a caller who is known by name', () => {
     },
   );
 
+  test('is not refused where an authorizer could not judge, and asked for again', async () => {
+    const evaluationError = 'failed to call the webhook';
+    request.mockResolvedValue({ body: { status: { allowed: false, evaluationError } } });
+    for (let asked = 1; asked <= 2; asked += 1) {
+      await expect(callerOf(jane).authorize(attributes)).rejects.toMatchObject({
+        reason: 'ServiceUnavailable',
+        message: expect.stringContaining(evaluationError),
+      });
+      expect(request).toHaveBeenCalledTimes(asked);
+    }
+  });
+
   test('is asked for once, and again where it has to be fresh', async () => {
     await callerOf(jane).authorize(attributes);
     await callerOf({ ...jane }).authorize(attributes);

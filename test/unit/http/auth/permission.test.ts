@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { Svc3Error } from '../../../../src/errors.ts';
 import { bearerToken, identityKey, tokenKey, unauthorized } from '../../../../src/http/auth/auth.ts';
-import { forbidden } from '../../../../src/http/auth/decisions.ts';
-import { attributesOf, refusedFor } from '../../../../src/http/auth/permission.ts';
+import { forbidden, Undecided } from '../../../../src/http/auth/decisions.ts';
+import { attributesOf, isAllowed, isShown, refusedFor } from '../../../../src/http/auth/permission.ts';
 import type { Permission, Route } from '../../../../src/http/server/route.ts';
 import type { Caller } from '../../../../src/http/server/caller.ts';
 
@@ -48,6 +48,32 @@ describe('what is asked of the authorizer', () => {
 
   test.each(['open', 'delegated'])('is nothing for a route that is %s', (kind) => {
     expect(attributesOf({ kind } as Permission, params)).toBeUndefined();
+  });
+});
+
+describe('a right that cannot be told now', () => {
+  const attributes = { group: 'svc3.dev', resource: 'vms', verb: 'list' } as const;
+  const undecided = new Undecided(attributes, 'ann', 'no webhook');
+  const callerWith = (answer: Promise<void>) => ({ authorize: () => answer }) as unknown as Caller;
+
+  test('is no answer to who needs one, and none to who shows it', async () => {
+    await expect(isAllowed(callerWith(Promise.reject(undecided)), attributes)).rejects.toBe(undecided);
+    expect(await isShown(callerWith(Promise.reject(undecided)), attributes)).toBe(false);
+  });
+
+  test('is not one that was told, or that nobody could be asked about', async () => {
+    expect(await isShown(callerWith(Promise.resolve()), attributes)).toBe(true);
+    expect(await isShown(callerWith(Promise.reject(forbidden(attributes))), attributes)).toBe(false);
+    const away = new Svc3Error('ServiceUnavailable', 'away');
+    await expect(isShown(callerWith(Promise.reject(away)), attributes)).rejects.toBe(away);
+  });
+
+  test('says of its reason only so much', () => {
+    const { message } = new Undecided(attributes, undefined, 'x'.repeat(10_000));
+    expect(message).toHaveLength(
+      'kube-apiserver cannot tell now whether the caller may list resource "vms" in API group "svc3.dev" at the cluster scope: '
+        .length + 300,
+    );
   });
 });
 

@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Svc3Error } from '../../../../src/errors.ts';
 import type { KubeObject } from '../../../../src/api/object.ts';
+import { Undecided } from '../../../../src/http/auth/decisions.ts';
 import type { Caches } from '../../../../src/http/server/caches.ts';
 import type { AccessAttributes, Caller } from '../../../../src/http/server/caller.ts';
 import { liveStream } from '../../../../src/http/ui/live.ts';
@@ -10,6 +11,8 @@ const forbidden = new Svc3Error('Forbidden', 'no right any more');
 let objects: Map<string, { namespace: string; name: string; version: number }>;
 let followers: Set<(object: KubeObject) => void>;
 let allowed: Set<string>;
+/** An authorizer that might allow more cannot be asked. */
+let isUndecided: boolean;
 let gone: AbortController;
 /** Until then nobody knows who may do what. */
 let authorizing: Promise<void> | undefined;
@@ -19,6 +22,7 @@ beforeEach(() => {
   objects = new Map();
   followers = new Set();
   allowed = new Set(['vms']);
+  isUndecided = false;
   gone = new AbortController();
   authorizing = undefined;
 });
@@ -73,9 +77,10 @@ function remove(name: string, namespace = 'team'): void {
 
 const caller = {
   key: 'ann',
-  authorize: async ({ resource }: AccessAttributes) => {
+  authorize: async (attributes: AccessAttributes) => {
     await authorizing;
-    if (!allowed.has(resource)) throw forbidden;
+    if (allowed.has(attributes.resource)) return;
+    throw isUndecided ? new Undecided(attributes, 'ann', 'no webhook') : forbidden;
   },
   user: () => Promise.resolve({ username: 'ann' }),
 } as unknown as Caller;
@@ -98,6 +103,19 @@ describe('the stream of a page', () => {
     put('b', 1, 'other');
     const stream = await open();
     expect(read(stream)).toEqual([['snapshot', { vms: [{ namespace: 'team', name: 'a', version: 1 }] }]]);
+  });
+
+  test('is that of the rights that can be told, and goes on while its own cannot', async () => {
+    isUndecided = true;
+    put('a', 1);
+    const stream = await open();
+    expect(read(stream)).toEqual([['snapshot', { vms: [{ namespace: 'team', name: 'a', version: 1 }] }]]);
+    allowed = new Set();
+    await vi.advanceTimersByTimeAsync(19_000);
+    expect(read(stream)).toEqual([['beat', {}]]);
+    isUndecided = false;
+    await vi.advanceTimersByTimeAsync(2_000);
+    expect(read(stream)).toEqual([['over', { message: 'no right any more' }]]);
   });
 
   test('tells of all namespaces where none is named', async () => {

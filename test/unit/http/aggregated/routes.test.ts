@@ -1,0 +1,65 @@
+import { describe, expect, test } from 'vitest';
+import { root } from '../../../../src/http/aggregated/discovery.ts';
+import { aggregatedRoutes } from '../../../../src/http/aggregated/routes.ts';
+import type { Call, Route } from '../../../../src/http/server/route.ts';
+import { storedMeta } from '../../../support/storedmeta.ts';
+
+function routeOf(method: string, path: string): Route {
+  const found = aggregatedRoutes.find((route) => route.method === method && route.path === path);
+  if (found === undefined) throw new Error(`there is no ${method} ${path}`);
+  return found;
+}
+
+const called = async (route: Route, call: Partial<Call<unknown, unknown, unknown>>) =>
+  route.handler({ query: {}, params: {}, ...call } as unknown as Call<unknown, unknown, unknown>);
+
+test.each(['/apis', '/openapi/v2', `/openapi/v3${root}`])(
+  '%s is made once, however often anybody asks for it',
+  async (path) => {
+    const { json } = await called(routeOf('GET', path), {});
+    expect(JSON.parse(String(json))).toEqual(expect.any(Object));
+    expect((await called(routeOf('GET', path), {})).json).toBe(json);
+  },
+);
+
+describe('a list', () => {
+  const nodes = ['n1', 'n2'].map((name) => ({ metadata: storedMeta({ name }) }));
+  const services = { caches: { nodes: { list: () => nodes }, usages: { of: () => ({}) } } } as never;
+  const remotes = {
+    remotes: { list: async () => ({ items: [{ name: 'r/a' }, { name: 'r/b' }], incomplete: [] }) },
+  };
+  const namesIn = ({ body }: { body?: unknown }) =>
+    (body as { items: { metadata: { name: string } }[] }).items.map(({ metadata }) => metadata.name);
+
+  test.each([
+    [{}, ['n1', 'n2']],
+    [{ fieldSelector: 'metadata.name=n1' }, ['n1']],
+    [{ labelSelector: 'a=b' }, []],
+  ])('of nodes by %j has %j', async (query, names) => {
+    expect(namesIn(await called(routeOf('GET', `${root}/nodes`), { query, services }))).toEqual(names);
+  });
+
+  test.each([
+    [{}, ['r/a', 'r/b']],
+    [{ fieldSelector: 'metadata.name!=r/a,metadata.namespace=team' }, ['r/b']],
+    [{ labelSelector: 'a' }, []],
+  ])('of what registries hold by %j has %j', async (query, names) => {
+    const route = routeOf('GET', `${root}/namespaces/{namespace}/remoteimages`);
+    const params = { namespace: 'team' };
+    expect(namesIn(await called(route, { query, params, services: remotes as never }))).toEqual(names);
+  });
+});
+
+const writes = aggregatedRoutes.filter(({ method }) => method !== 'GET');
+
+test('there are writes', () => void expect(writes.length).toBeGreaterThan(8));
+
+test.each(writes.map((route) => [`${route.method} ${route.path}`, route] as const))(
+  '%s carries out no dry run',
+  async (_path, route) => {
+    await expect(called(route, { query: { dryRun: 'All' } })).rejects.toMatchObject({
+      reason: 'BadRequest',
+      details: { causes: [{ field: 'dryRun' }] },
+    });
+  },
+);

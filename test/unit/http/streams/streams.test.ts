@@ -1,0 +1,100 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { once } from 'node:events';
+import { PassThrough } from 'node:stream';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { WebSocket } from 'ws';
+import { closeCodes } from '../../../../src/net/websocket.ts';
+import type { Services } from '../../../../src/http/server/services.ts';
+import { createStreams } from '../../../../src/http/streams/streams.ts';
+import { ConcurrencyLimit } from '../../../../src/http/auth/limits.ts';
+import { aCondition, aVm } from '../../controllers/vm/builders.ts';
+
+let server: Server;
+let drain: AbortController;
+let ending: AbortController;
+let runner: PassThrough;
+/** Until then the runner is not reached. */
+let reached: Promise<void>;
+
+beforeEach(async () => {
+  [drain, ending] = [new AbortController(), new AbortController()];
+  // A guest that says back what it is told.
+  runner = new PassThrough();
+  reached = Promise.resolve();
+  const vm = aVm({ status: { powerState: 'Running', conditions: [aCondition('Booted')] } });
+  const services = {
+    caches: {
+      accounts: { isDeleted: () => false, onDeleted: () => () => undefined },
+      vms: { objects: { get: () => vm } },
+    },
+    runners: { openTunnel: () => reached.then(() => runner) },
+  } as unknown as Services;
+  const caller = { key: 'ann', authorize: async () => undefined, user: async () => ({ username: 'ann' }) };
+  server = createServer();
+  server.on(
+    'upgrade',
+    createStreams({
+      services,
+      authenticator: { caller: () => caller } as never,
+      findPageCaller: () => {
+        throw new Error('no page asks');
+      },
+      limit: new ConcurrencyLimit(10, 'streams'),
+      drain: drain.signal,
+      ending: ending.signal,
+    }),
+  );
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+});
+
+afterEach(() => void server.close());
+
+const dial = () => {
+  const { port } = server.address() as AddressInfo;
+  const ws = new WebSocket(`ws://127.0.0.1:${port}/api/v1/namespaces/team/vms/web/tunnel`);
+  const closed = once(ws, 'close').then(([code, reason]) => [code as number, String(reason)]);
+  return { ws, closed };
+};
+
+const farewell = [closeCodes.goingAway, 'this server is going away'];
+
+test('a stream goes on while its server drains, and is told when the server ends', async () => {
+  const { ws, closed } = dial();
+  await once(ws, 'open');
+  drain.abort();
+  const heard = once(ws, 'message');
+  ws.send('still here');
+  expect(String((await heard)[0])).toBe('still here');
+  ending.abort();
+  expect(await closed).toEqual(farewell);
+  await vi.waitFor(() => expect(runner.destroyed).toBe(true));
+});
+
+test('a stream whose client is held back is told as well', async () => {
+  const { ws, closed } = dial();
+  await once(ws, 'open');
+  // Nothing is taken of the client any more.
+  runner.write = () => false;
+  ws.send('held back');
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  ending.abort();
+  expect(await closed).toEqual(farewell);
+});
+
+test('a stream that comes to be open only then is told at once', async () => {
+  const opening = Promise.withResolvers<void>();
+  reached = opening.promise;
+  const { ws, closed } = dial();
+  await once(server, 'upgrade');
+  ending.abort();
+  opening.resolve();
+  await once(ws, 'open');
+  expect(await closed).toEqual(farewell);
+});
+
+test('no stream is opened while its server drains', async () => {
+  drain.abort();
+  await expect(dial().closed).rejects.toThrow('503');
+});
