@@ -4,6 +4,7 @@ import { bootField } from '../api/whendeleted.ts';
 import { diskMayStay, disposeOfDisk, keepDisks, keptClaims } from '../controllers/vm/life/disposal.ts';
 import { isSvc3Error, messageOf, Svc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
+import { requireMeant } from '../wire/saving.ts';
 import { deletionMessage, isHeld } from '../wire/vm.ts';
 import type { Waiter } from './waiter.ts';
 
@@ -21,6 +22,8 @@ export interface DeletionOptions {
   readonly wait: boolean;
   /** The Persistent disk that it boots from goes with the VM, whatever the VM says. */
   readonly deleteDisk: boolean;
+  /** UID of the VM that is meant: another one of its name is left alone. */
+  readonly uid?: string | undefined;
   /** Takes a sentence for whoever deletes it. */
   warn(message: string): void;
   progress?(vm: Vm): void;
@@ -30,6 +33,7 @@ export interface DeletionOptions {
  * Deletes a VM and, with `wait`, waits until it is gone, so that its name is free again; not where its disk is saved first.
  *
  * @returns how its deletion goes on; undefined: it is gone.
+ * @throws Svc3Error NotFound; Conflict where it is another than `uid` says
  */
 export async function deleteVm(
   { caller, find, wait }: DeletionEnvironment,
@@ -37,9 +41,11 @@ export async function deleteVm(
   options: DeletionOptions,
 ): Promise<string | undefined> {
   const vm = await find();
+  const { uid } = options;
+  requireMeant(vm, uid);
   const kept = keptClaims(vm).filter(({ field }) => !options.deleteDisk || field !== bootField);
   if (options.deleteDisk) await deleteWithDisk({ caller, find }, vm);
-  else await caller.delete(vms, { name, namespace });
+  else await caller.delete(vms, { name, namespace }, uid === undefined ? undefined : { uid });
   for (const { field, name: claim } of kept)
     options.warn(
       `${field === bootField ? 'the disk' : field} of VM ${name} stays in PersistentVolumeClaim ${claim} until that is deleted`,

@@ -36,6 +36,11 @@ export function architectureOf(node: Node): string {
   return node.metadata.labels?.['kubernetes.io/arch'] ?? node.status?.nodeInfo?.architecture ?? '';
 }
 
+/** Whether its kubelet says so; of a node that is lost it says nothing. */
+export function isReady({ status }: Node): boolean {
+  return status?.conditions?.some((one) => one.type === 'Ready' && one.status === 'True') === true;
+}
+
 /** A node in a namespace's list: an unreserved one belongs to the namespace that asks. */
 export function nodeItem(node: Node, namespace: string, usage: NodeUsage): NodeItem {
   const allocatable = node.status?.allocatable ?? {};
@@ -43,8 +48,6 @@ export function nodeItem(node: Node, namespace: string, usage: NodeUsage): NodeI
   const memory = parseQuantity(allocatable['memory'] ?? '0', 'memory');
   const gpus = parseQuantity(allocatable[extendedResources.gpuPassthrough] ?? '0', 'gpu');
   const architecture = architectureOf(node);
-  const isReady =
-    node.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true;
   const addresses = node.status?.addresses ?? [];
   const gpuReason = node.metadata.annotations?.[annotations.gpuPassthroughReason];
   return {
@@ -58,7 +61,7 @@ export function nodeItem(node: Node, namespace: string, usage: NodeUsage): NodeI
     allocatableMemory: gigabytes(memory),
     allocatableGpu: gpus,
     nodeType: 'WORKER',
-    phase: isReady ? 'READY' : 'NOT READY',
+    phase: isReady(node) ? 'READY' : 'NOT READY',
     architecture,
     tags: tagsOf(node),
     gpuPassthrough: architecture === 'arm64' || node.metadata.labels?.[labels.gpuPassthrough] === 'enabled',

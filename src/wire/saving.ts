@@ -64,7 +64,11 @@ export function committedImage(
   return { name: target.name, body };
 }
 
-function requireMeant(vm: Vm, meant: string | undefined): void {
+/**
+ * @param meant - UID of the VM that is meant; undefined: whichever has the name
+ * @throws Svc3Error Conflict where it is another one
+ */
+export function requireMeant(vm: Vm, meant: string | undefined): void {
   const { name, uid } = vm.metadata;
   if (meant === undefined || meant === uid) return;
   throw conflict(vm, `VM ${name} is another one: its UID is ${uid} and not ${meant}`);

@@ -112,7 +112,7 @@ function pullRow({ word, routes, messages }: DiskKind): MappedRow {
     fields: { name: 'new_name', [remote]: word },
     async handler(call) {
       const { [word]: name = '', new_name: newName } = call.body;
-      const reference = await remoteReference(call, routes.listRemote, name);
+      const reference = await remoteReference(call, routes.listRemote, { word, name });
       await invoke(call, routes.pull, {
         params: { namespace: call.namespace, [remote]: reference },
         body: { name: pulledName(name, newName) },

@@ -1,12 +1,13 @@
 import * as z from 'zod';
 import type { Image, Iso } from '../../api/image.ts';
-import { Svc3Error } from '../../errors.ts';
 import { imageItem, type ImageItem } from '../../wire/image.ts';
 import { callFor, inNameOf } from '../server/invoke.ts';
 import type { listRemoteImages } from '../routes/remotes.ts';
 import { upload, type uploadImage } from '../routes/uploads.ts';
 import { imageName } from './names.ts';
+import { referenceOf } from './remotereference.ts';
 import type { Reply } from '../server/route.ts';
+import type { RemoteImage } from '../server/services.ts';
 import type { Answer, GatewayCall } from './row.ts';
 
 /** A name or reference in a request of 2.4.x. */
@@ -32,30 +33,32 @@ export function sizeText(disk: Image | Iso): string {
   return (disk.status?.size ?? '0').replace('i', '');
 }
 
+/** What the remote registries hold; asks for the right to list it first. */
+async function remoteItems(
+  call: GatewayCall<unknown>,
+  route: typeof listRemoteImages,
+): Promise<readonly RemoteImage[]> {
+  const inner = await callFor(call, route, { params: { namespace: call.namespace } });
+  const { items, incomplete } = await inner.services.remotes.list(call.namespace, call.signal);
+  for (const sentence of incomplete) inner.warn(sentence);
+  return items;
+}
+
 /** References in the remote registries; asks for the right to list them first. */
 export async function remoteNames(
   call: GatewayCall<unknown>,
   route: typeof listRemoteImages,
 ): Promise<string[]> {
-  const inner = await callFor(call, route, { params: { namespace: call.namespace } });
-  const { items, incomplete } = await inner.services.remotes.list(call.namespace, call.signal);
-  for (const sentence of incomplete) inner.warn(sentence);
-  return items.map(({ name }) => name);
+  return (await remoteItems(call, route)).map(({ name }) => name);
 }
 
-/** The reference a 2.4.x name of a remote image means: itself, or the one whose last part it is. */
+/** The reference a 2.4.x name of a remote image or ISO means: itself, or the one whose last part it is. */
 export async function remoteReference(
   call: GatewayCall<unknown>,
   route: typeof listRemoteImages,
-  name: string,
+  { word, name }: { readonly word: 'image' | 'iso'; readonly name: string },
 ): Promise<string> {
-  if (name.includes('/')) return name;
-  const reference = (await remoteNames(call, route)).find((candidate) => {
-    const last = candidate.split('/').at(-1) ?? '';
-    return last === name || last.split(':', 1)[0] === name;
-  });
-  if (reference === undefined) throw new Svc3Error('NotFound', `remote image not found: ${name}`);
-  return reference;
+  return name.includes('/') ? name : referenceOf(await remoteItems(call, route), word, name);
 }
 
 /** The name that a pulled disk gets: the one asked for, else the remote one where that can be a name; else the store's choice. */

@@ -6,13 +6,14 @@ import { generateImage, imageRoutes } from '../routes/images.ts';
 import { listRemoteImages, pullImage } from '../routes/remotes.ts';
 import { uploadImage } from '../routes/uploads.ts';
 import { commitVm, saveVm } from '../routes/vmactions.ts';
-import type { Reply } from '../server/route.ts';
+import type { Reply, Route } from '../server/route.ts';
 import type { ImageItem } from '../../wire/image.ts';
 import { diskRows } from './diskrows.ts';
 import { finished } from './finished.ts';
 import { modifiedOf, shortText, sizeText } from './disks.ts';
-import { imageName, texts, theVm } from './names.ts';
-import { mapped, nothing, type Row } from './row.ts';
+import { imageName, texts } from './names.ts';
+import { mapped, nothing, type GatewayCall, type Row } from './row.ts';
+import { theVm, withVm } from './target.ts';
 
 const { list, copy, listRemote, pull, remove, upload } = diskRows({
   word: 'image',
@@ -49,19 +50,34 @@ function inTheStore(reply: Promise<Reply>): Promise<void> {
   });
 }
 
+const target = z.object({ svc_vm_name: shortText, svc_node_name: z.string().max(253).optional() });
+
+/** Saves or commits the VM that the request means, and waits until the image is there. */
+async function kept(
+  call: GatewayCall<z.output<typeof target>>,
+  route: Route,
+  body: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  const { svc_vm_name: named, svc_node_name: node } = call.body;
+  const text = texts.notDeployed;
+  const vm = await theVm(call, { name: named, node }, { text });
+  const params = { namespace: call.namespace, vm: vm.metadata.name };
+  await withVm(call, vm, { named, text }, (uid) =>
+    inTheStore(invoke(call, route, { params, query: { wait: 'true' }, body: { ...body, uid } })),
+  );
+}
+
 const commit = mapped({
   kind: 'mapped',
   method: 'POST',
   path: '/resources/image/commit',
   successor: 'POST NS/vms/{vm}/commit',
   link: '/vms',
-  body: z.object({ svc_vm_name: shortText, svc_node_name: z.string().max(253).optional() }),
+  body: target,
   bodyKind: 'json',
   longRunning: true,
   async handler(call) {
-    const vm = await theVm(call, call.body.svc_vm_name, call.body.svc_node_name, texts.notDeployed);
-    const params = { namespace: call.namespace, vm: vm.metadata.name };
-    await inTheStore(invoke(call, commitVm, { params, query: { wait: 'true' }, body: {} }));
+    await kept(call, commitVm, {});
     return { message: 'committed' };
   },
 });
@@ -72,19 +88,12 @@ const save = mapped({
   path: '/resources/image/save',
   successor: 'POST NS/vms/{vm}/save',
   link: '/vms',
-  body: z.object({
-    svc_vm_name: shortText,
-    svc_node_name: z.string().max(253).optional(),
-    new_name: shortText,
-  }),
+  body: target.extend({ new_name: shortText }),
   bodyKind: 'json',
   fields: { imageName: 'new_name' },
   longRunning: true,
   async handler(call) {
-    const vm = await theVm(call, call.body.svc_vm_name, call.body.svc_node_name, texts.notDeployed);
-    const params = { namespace: call.namespace, vm: vm.metadata.name };
-    const body = { imageName: imageName(call.body.new_name, 'new_name') };
-    await inTheStore(invoke(call, saveVm, { params, query: { wait: 'true' }, body }));
+    await kept(call, saveVm, { imageName: imageName(call.body.new_name, 'new_name') });
     return { message: 'saved' };
   },
 });

@@ -1,9 +1,11 @@
 import * as z from 'zod';
-import { Svc3Error } from '../../errors.ts';
+import type { VmConfig } from '../../api/vmconfig.ts';
+import { ifFound, Svc3Error } from '../../errors.ts';
 import { callFor, invoke } from '../server/invoke.ts';
+import { findVmConfig } from '../server/lookup.ts';
 import { createVmConfig, getVmConfig, listVmConfigs } from '../routes/vmconfigs.ts';
 import { deployHelp } from './help.ts';
-import { byName, imageName } from './names.ts';
+import { byName, canBeName, imageName } from './names.ts';
 import { mapped, nothing, type GatewayCall, type Row } from './row.ts';
 import { settingFields, settings, settingsOf, text } from './vmsettings.ts';
 import { configView } from './vmviews.ts';
@@ -14,6 +16,17 @@ const integer = z.int().min(1).max(256);
 export async function configsOf(call: GatewayCall<unknown>) {
   await callFor(call, listVmConfigs, { params: { namespace: call.namespace } });
   return byName(call.services.caches.vmConfigs.objects.list(call.namespace));
+}
+
+/**
+ * The configuration of the name, also one of which this replica has not heard yet; asks for the right to list them first.
+ *
+ * @returns undefined where there is none
+ */
+export async function configNamed(call: GatewayCall<unknown>, name: string): Promise<VmConfig | undefined> {
+  const { namespace, services } = call;
+  await callFor(call, listVmConfigs, { params: { namespace } });
+  return canBeName(name) ? await ifFound(findVmConfig(services, { namespace, name })) : undefined;
 }
 
 const configs = mapped({
@@ -38,7 +51,7 @@ const config = mapped({
   async handler(call) {
     const name = call.params['vmconfig'] ?? '';
     await callFor(call, getVmConfig, { params: { namespace: call.namespace, vmconfig: name } });
-    const found = call.services.caches.vmConfigs.objects.get(name, call.namespace);
+    const found = await ifFound(findVmConfig(call.services, { namespace: call.namespace, name }));
     if (found === undefined) throw new Svc3Error('NotFound', `${name} config does not exist`);
     return { fields: { configs: [configView(found)] } };
   },

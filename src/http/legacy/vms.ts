@@ -1,20 +1,20 @@
 import * as z from 'zod';
 import type { Vm } from '../../api/vm.ts';
 import { ifFound, isSvc3Error, Svc3Error } from '../../errors.ts';
-import { callFor, invoke } from '../server/invoke.ts';
-import { execVm } from '../routes/vmactions.ts';
+import { callFor, inNameOf, invoke } from '../server/invoke.ts';
+import { exec, execVm } from '../routes/vmactions.ts';
 import { deleteVmConfig } from '../routes/vmconfigs.ts';
-import { deleteVm, listVms } from '../routes/vms.ts';
+import { deleteVm, listVms, remove as removeVm } from '../routes/vms.ts';
 import type { PowerCommand } from '../../wire/powercommands.ts';
-import type { Status } from '../../wire/schemas.ts';
 import { deployRow } from './deploy.ts';
-import { finished, seeStatus } from './finished.ts';
+import { seeStatus } from './finished.ts';
 import { createHelp, deployHelp, execHelp, listNodesHelp, revertHelp } from './help.ts';
-import { texts, theVm, virtualMachineName, vmsNamed } from './names.ts';
+import { texts, virtualMachineName } from './names.ts';
 import { mapped, nothing, type GatewayCall, type Row } from './row.ts';
-import { configsOf, vmConfigRows } from './vmconfigs.ts';
+import { allVmsNamed, theVm, vmsNamed, withVm } from './target.ts';
+import { configNamed, configsOf, vmConfigRows } from './vmconfigs.ts';
 import { text } from './vmsettings.ts';
-import { screenText, vmResources } from './vmviews.ts';
+import { nodeStatusBy, screenText, vmResources } from './vmviews.ts';
 
 const target = z.object({ svc_vm_name: text.min(1), svc_node_name: text.optional() });
 
@@ -28,8 +28,13 @@ const list = mapped({
   bodyKind: 'none',
   async handler(call) {
     await callFor(call, listVms, { params: { namespace: call.namespace } });
-    const vms = call.services.caches.vms.objects.list(call.namespace);
-    return { fields: { virtual_machine_resources: vmResources(vms, await configsOf(call)) } };
+    const { vms, nodes } = call.services.caches;
+    const resources = vmResources(
+      vms.objects.list(call.namespace),
+      await configsOf(call),
+      nodeStatusBy(nodes),
+    );
+    return { fields: { virtual_machine_resources: resources } };
   },
 });
 
@@ -44,15 +49,23 @@ const status = mapped({
   async handler(call) {
     const name = call.params['vm'] ?? '';
     const vms = await vmsNamed(call, name);
-    const configs = (await configsOf(call)).filter(({ metadata }) => metadata.name === name);
-    return { fields: { virtual_machine_resources: vmResources(vms, configs) } };
+    const known = (await configsOf(call)).filter(({ metadata }) => metadata.name === name);
+    // A configuration has no row of its own beside VMs.
+    const isComplete = vms.length > 0 || known.length > 0;
+    const configs = isComplete ? known : [await configNamed(call, name)].filter((one) => one !== undefined);
+    const resources = vmResources(vms, configs, nodeStatusBy(call.services.caches.nodes));
+    return { fields: { virtual_machine_resources: resources } };
   },
 });
 
-async function remove(call: GatewayCall<unknown>, vm: Vm): Promise<void> {
+/** @param named - what the client named the VM by */
+async function remove(call: GatewayCall<unknown>, vm: Vm, named: string): Promise<void> {
   const { name } = vm.metadata;
-  const reply = invoke(call, deleteVm, { params: { namespace: call.namespace, vm: name } });
-  await finished(reply, (body) => seeStatus((body as Status).message, name));
+  const params = { namespace: call.namespace, vm: name };
+  const goesOn = await withVm(call, vm, { named, text: texts.notDeployed }, (uid) =>
+    inNameOf(call, deleteVm, params, async () => removeVm(await callFor(call, deleteVm, { params }), uid)),
+  );
+  if (goesOn !== undefined) throw new Svc3Error('Timeout', seeStatus(goesOn, name));
 }
 
 /**
@@ -63,8 +76,9 @@ async function remove(call: GatewayCall<unknown>, vm: Vm): Promise<void> {
 async function removeAll(
   call: GatewayCall<unknown>,
   vms: readonly Vm[],
+  named: string,
 ): Promise<readonly [refusal: unknown, goesOn: unknown]> {
-  const results = await Promise.allSettled(vms.map((vm) => ifFound(remove(call, vm))));
+  const results = await Promise.allSettled(vms.map((vm) => ifFound(remove(call, vm, named))));
   const failures = results.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []));
   const isUnderWay = (error: unknown) => isSvc3Error(error, 'Timeout');
   return [failures.find((error) => !isUnderWay(error)), failures.find(isUnderWay)];
@@ -82,9 +96,10 @@ const deleteRow = mapped({
   async handler(call) {
     const { svc_vm_name: name, svc_node_name: node } = call.body;
     // Clients of 2.4.x take this text with 500 for "nothing to do", and 404 for a failure.
-    const vm = await theVm(call, name, node, texts.notDeployed, 'InternalError');
+    const missing = { text: texts.notDeployed, reason: 'InternalError' } as const;
+    const vm = await theVm(call, { name, node }, missing);
     // Another replica knew that it is gone before this one.
-    await remove(call, vm).catch((error: unknown) => {
+    await remove(call, vm, name).catch((error: unknown) => {
       throw isSvc3Error(error, 'NotFound') ? new Svc3Error('InternalError', texts.notDeployed) : error;
     });
     return {
@@ -105,10 +120,10 @@ const purge = mapped({
   longRunning: true,
   async handler(call) {
     const { svc_vm_name: name } = call.body;
-    const vms = await vmsNamed(call, name);
-    const found = (await configsOf(call)).find(({ metadata }) => metadata.name === name);
+    const vms = await allVmsNamed(call, name);
+    const found = await configNamed(call, name);
     if (vms.length === 0 && found === undefined) throw new Svc3Error('NotFound', texts.notDeployed);
-    const [refusal, goesOn] = await removeAll(call, vms);
+    const [refusal, goesOn] = await removeAll(call, vms, name);
     if (refusal !== undefined) throw refusal;
     if (found !== undefined)
       await ifFound(invoke(call, deleteVmConfig, { params: { namespace: call.namespace, vmconfig: name } }));
@@ -135,6 +150,21 @@ const execMessages: Readonly<Record<LegacyCommand, (name: string, node: string) 
   revert: (name, node) => `Successfully reverted ${name} on ${node}`,
 };
 
+async function execute(
+  call: GatewayCall<unknown>,
+  vm: Vm,
+  given: { readonly command: LegacyCommand; readonly named: string; readonly text: string },
+): Promise<void> {
+  const { command } = given;
+  const { name } = vm.metadata;
+  const params = { namespace: call.namespace, vm: name };
+  const isDone = await withVm(call, vm, given, async (uid) =>
+    exec(await callFor(call, execVm, { params, body: { command } }), uid),
+  );
+  if (!isDone)
+    throw new Svc3Error('Timeout', seeStatus(`${command} of ${name} is not done yet and goes on`, name));
+}
+
 function execRow(command: LegacyCommand): Row {
   return mapped({
     kind: 'mapped',
@@ -147,11 +177,9 @@ function execRow(command: LegacyCommand): Row {
     longRunning: true,
     async handler(call) {
       const { svc_vm_name: name, svc_node_name: node } = call.body;
-      const vm = await theVm(call, name, node, texts.noDeployments);
-      const params = { namespace: call.namespace, vm: vm.metadata.name };
-      await finished(invoke(call, execVm, { params, body: { command } }), () =>
-        seeStatus(`${command} of ${vm.metadata.name} is not done yet and goes on`, vm.metadata.name),
-      );
+      const text = texts.noDeployments;
+      const vm = await theVm(call, { name, node }, { text });
+      await execute(call, vm, { command, named: name, text });
       const byName = node !== undefined && node !== '';
       return {
         message: execMessages[command](name, byName ? node : 'node'),

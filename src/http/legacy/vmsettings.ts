@@ -27,26 +27,27 @@ export const settingFields = {
   iso: 'iso_image',
 } as const;
 
-/** How 2.4.x clients write that there is none. */
-const noIso: ReadonlySet<string> = new Set(['', 'None']);
+/** A text of a client; undefined where there is none, as 2.4.x writes that: clients send back what they have read. */
+function given(value: string | undefined, none: 'None' | 'N/A'): string | undefined {
+  return value === '' || value === none ? undefined : value;
+}
 
 type Settings = z.output<z.ZodObject<typeof settings>>;
 
 /** The settings in the words of `/api/v1`; what has no effect any more is warned of. */
 export function settingsOf(body: Settings, warn: (text: string) => void): Record<string, unknown> {
-  if (body.attached_disk !== undefined) warn('attached_disk has no effect: attached disks no longer exist');
+  const iso = given(body.iso_image, 'None');
+  if (given(body.attached_disk, 'None') !== undefined)
+    warn('attached_disk has no effect: attached disks no longer exist');
   if (body.io_boost === true) warn('io_boost has no effect on this platform');
   if (body.use_saved_state === true) warn('use_saved_state has no effect: VM states no longer exist');
   return {
     vncConsole: body.vnc_console,
     gpuPassthrough: body.gpu_passthrough,
-    systemSerial: body.system_serial,
+    systemSerial: given(body.system_serial, 'N/A'),
     tag: body.tag,
     tagRequired: body.tag_required,
     scheduler: body.scheduler,
-    iso:
-      body.iso_image === undefined || noIso.has(body.iso_image)
-        ? undefined
-        : imageName(body.iso_image, 'iso_image'),
+    iso: iso === undefined ? undefined : imageName(iso, 'iso_image'),
   };
 }

@@ -1,9 +1,11 @@
 import { configKeyOf } from '../../api/configkey.ts';
+import type { Node } from '../../api/core.ts';
 import { annotations } from '../../api/meta.ts';
 import { endpoint } from '../../net/endpoint.ts';
 import { parseQuantity, toGi } from '../../api/quantity.ts';
 import type { Vm } from '../../api/vm.ts';
 import type { VmConfig } from '../../api/vmconfig.ts';
+import { isReady } from '../../wire/node.ts';
 import { settingsOf, vmItem } from '../../wire/vm.ts';
 import { schedulerWord } from '../../wire/vmconfig.ts';
 import { virtualMachineName } from './names.ts';
@@ -61,8 +63,20 @@ export function screenText(
   return `Once started and deployed, POST ${baseUrl}/api/v1/namespaces/${namespace}/vms/${name}/console gives a link to its console`;
 }
 
+/** What a row of a VM says of its node: `UP`, `DOWN`, or `N/A` where there is none. */
+export type NodeStatus = (name: string | undefined) => 'UP' | 'DOWN' | 'N/A';
+
+/** By what the nodes say of themselves; one that is not there any more is down. */
+export function nodeStatusBy(nodes: { get(name: string): Node | undefined }): NodeStatus {
+  return (name) => {
+    if (name === undefined) return 'N/A';
+    const node = nodes.get(name);
+    return node !== undefined && isReady(node) ? 'UP' : 'DOWN';
+  };
+}
+
 /** One deployed VM in `status` of a list. */
-function deployedVm(vm: Vm, config: VmConfig | undefined): Record<string, unknown> {
+function deployedVm(vm: Vm, config: VmConfig | undefined, nodeStatus: NodeStatus): Record<string, unknown> {
   const item = vmItem(vm, config);
   const { tag = '', tagRequired = false } = settingsOf(vm, config);
   const created = vm.metadata.creationTimestamp ?? '';
@@ -71,7 +85,7 @@ function deployedVm(vm: Vm, config: VmConfig | undefined): Record<string, unknow
     virtual_machine_name: virtualMachineName(vm),
     virtual_machine_id: vm.metadata.uid,
     node_location: item.node ?? '',
-    node_status: 'UP',
+    node_status: nodeStatus(item.node),
     virtual_machine_ip: item.ip ?? '',
     vnc_port: item.vncConsole ? portText(item.vnc) : 'N/A',
     screen_sharing_port: portText(item.screenshare),
@@ -84,6 +98,7 @@ function deployedVm(vm: Vm, config: VmConfig | undefined): Record<string, unknow
     image: virtualMachineName(vm),
     configuration_template: 'default',
     vm_status: item.status.toLowerCase(),
+    ...(item.message === undefined ? {} : { error_message: item.message }),
     io_boost: false,
     use_saved_state: false,
     gpu_passthrough: item.gpuPassthrough,
@@ -125,7 +140,11 @@ function isConfigElsewhere(vm: Vm): boolean {
 }
 
 /** `virtual_machine_resources`: VMs grouped by their 2.4.x name, then configurations that have none. */
-export function vmResources(vms: readonly Vm[], configs: readonly VmConfig[]): Record<string, unknown>[] {
+export function vmResources(
+  vms: readonly Vm[],
+  configs: readonly VmConfig[],
+  nodeStatus: NodeStatus,
+): Record<string, unknown>[] {
   const byName = new Map<string, Vm[]>();
   for (const vm of vms) {
     const name = virtualMachineName(vm);
@@ -138,7 +157,7 @@ export function vmResources(vms: readonly Vm[], configs: readonly VmConfig[]): R
       virtual_machine_name: name,
       vm_deployment_status: 'Deployed',
       status: group.map((vm) =>
-        deployedVm(vm, isConfigElsewhere(vm) ? undefined : configOf.get(vm.spec.config ?? '')),
+        deployedVm(vm, isConfigElsewhere(vm) ? undefined : configOf.get(vm.spec.config ?? ''), nodeStatus),
       ),
     }));
   return [...deployed, ...configs.filter(({ metadata }) => !byName.has(metadata.name)).map(undeployedVm)];

@@ -3,7 +3,8 @@ import { execute } from '../../usecases/power.ts';
 import { commit, save, untilSaved } from '../../usecases/saving.ts';
 import { imageItem } from '../../wire/image.ts';
 import { powerRequest } from '../../wire/power.ts';
-import { powerVerbs } from '../../wire/powercommands.ts';
+import { powerVerbs, type PowerCommand } from '../../wire/powercommands.ts';
+import { requireMeant } from '../../wire/saving.ts';
 import * as schemas from '../../wire/schemas.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
 import { findLiveVm, findVmFor } from '../server/lookup.ts';
@@ -16,6 +17,35 @@ import { actionPermission } from './vms.ts';
 
 const tag = 'VMs';
 const one = '/api/v1/namespaces/{namespace}/vms/{vm}';
+
+/**
+ * The use case on this call.
+ *
+ * @param uid - of the VM that is meant: another one of its name is left alone
+ * @returns whether it has been carried out; false: it goes on
+ * @throws Svc3Error NotFound; Conflict where the command does not fit, or it is another VM than `uid` says
+ */
+export async function exec(
+  call: Call<
+    { namespace: string; vm: string },
+    { wait?: boolean | undefined },
+    { readonly command: PowerCommand }
+  >,
+  uid?: string,
+): Promise<boolean> {
+  const { params, services, query } = call;
+  const { command } = call.body;
+  const key = { namespace: params.namespace, name: params.vm };
+  const now = async () => {
+    const vm = await findLiveVm(services, key);
+    requireMeant(vm, uid);
+    return vm;
+  };
+  const environment = { writer: services.client, wait: waiterOf(call), now };
+  const found =
+    uid === undefined ? await findVmFor(services, key, (vm) => powerRequest(vm, command)) : await now();
+  return execute(environment, found, command, { wait: query.wait ?? true });
+}
 
 export const execVm = defineRoute({
   id: 'execVm',
@@ -36,17 +66,9 @@ export const execVm = defineRoute({
   longRunning: true,
   example: { command: 'stop' },
   async handler(call) {
-    const { params, services, query } = call;
+    const { vm } = call.params;
     const { command } = call.body;
-    const { vm } = params;
-    const key = { namespace: params.namespace, name: vm };
-    const environment = {
-      writer: services.client,
-      wait: waiterOf(call),
-      now: () => findLiveVm(services, key),
-    };
-    const found = await findVmFor(services, key, (one) => powerRequest(one, command));
-    return (await execute(environment, found, command, { wait: query.wait ?? true }))
+    return (await exec(call))
       ? { body: success(`VM ${vm} was ${powerVerbs[command].done}`) }
       : { status: 202, body: success(`${command} of VM ${vm} was accepted`, 202) };
   },

@@ -130,6 +130,34 @@ export const deployVm = defineRoute({
   },
 });
 
+/**
+ * The use case on this call: the VM is deleted with the caller's token.
+ *
+ * @param uid - of the VM that is meant: another one of its name is left alone
+ * @returns how its deletion goes on; undefined: it is gone
+ * @throws Svc3Error NotFound; Conflict where it is another than `uid` says
+ */
+export function remove(
+  call: Call<
+    { namespace: string; vm: string },
+    { wait?: boolean | undefined; deleteDisk?: boolean | undefined },
+    unknown
+  >,
+  uid?: string,
+): Promise<string | undefined> {
+  const { params, query, services, caller } = call;
+  const key = { namespace: params.namespace, name: params.vm };
+  const isLive = query.deleteDisk === true || uid !== undefined;
+  const find = () => (isLive ? findLiveVm : findVm)(services, key);
+  const environment = { caller: caller.client, find, wait: waiterOf(call) };
+  return deleteAVm(environment, key, {
+    wait: query.wait ?? true,
+    deleteDisk: query.deleteDisk ?? false,
+    uid,
+    warn: (message) => call.warn(message),
+  });
+}
+
 export const deleteVm = defineRoute({
   id: 'deleteVm',
   tag,
@@ -147,17 +175,9 @@ export const deleteVm = defineRoute({
   permission: { kind: 'native', ...vmPermission, verb: 'delete', name: 'vm' },
   longRunning: true,
   async handler(call) {
-    const { params, query, services, caller } = call;
-    const key = { namespace: params.namespace, name: params.vm };
-    const find = () => (query.deleteDisk === true ? findLiveVm : findVm)(services, key);
-    const environment = { caller: caller.client, find, wait: waiterOf(call) };
-    const goesOn = await deleteAVm(environment, key, {
-      wait: query.wait ?? true,
-      deleteDisk: query.deleteDisk ?? false,
-      warn: (message) => call.warn(message),
-    });
+    const goesOn = await remove(call);
     return goesOn === undefined
-      ? { body: success(`Successfully deleted vm ${params.vm}`) }
+      ? { body: success(`Successfully deleted vm ${call.params.vm}`) }
       : { status: 202, body: success(goesOn, 202) };
   },
 });

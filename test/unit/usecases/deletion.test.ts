@@ -15,11 +15,13 @@ async function deletion({
   frozen = disk,
   wait = true,
   deleteDisk = false,
+  uid: meant,
 }: {
   readonly disk?: Disk;
   readonly frozen?: Disk | undefined;
   readonly wait?: boolean;
   readonly deleteDisk?: boolean;
+  readonly uid?: string;
 }) {
   const vm = aVm({
     spec: disk === undefined ? {} : { disk },
@@ -39,7 +41,7 @@ async function deletion({
   const warn = vi.fn();
   const key = { name: vm.metadata.name, namespace: vm.metadata.namespace };
   const environment = { caller, find: async () => vm, wait: gone };
-  const goesOn = await deleteVm(environment, key, { wait, deleteDisk, warn });
+  const goesOn = await deleteVm(environment, key, { wait, deleteDisk, uid: meant, warn });
   return { goesOn, calls, warnings: warn.mock.calls.flat(), uid: vm.metadata.uid };
 }
 
@@ -53,6 +55,18 @@ test.each([
     'the disk of VM web stays in PersistentVolumeClaim svc3-vm-web until that is deleted',
   ]);
   expect(goesOn).toBe(message);
+});
+
+test('a VM that is meant by its UID is deleted by that, and another one of its name is left alone', async () => {
+  const { calls, uid } = await deletion({ uid: aVm().metadata.uid });
+  expect(calls).toEqual([{ delete: { uid } }]);
+  for (const deleteDisk of [false, true])
+    await expect(
+      deletion({ uid: 'before', deleteDisk, disk: { storage: 'Persistent' } }),
+    ).rejects.toMatchObject({
+      reason: 'Conflict',
+      message: 'VM web is another one: its UID is vm-uid and not before',
+    });
 });
 
 test('a disk that the VM named is told of by that name, and so is one that the VMConfig asked for', async () => {
