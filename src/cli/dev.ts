@@ -1,9 +1,13 @@
+import { existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { messageOf, Svc3Error } from '../errors.ts';
 import { down, status, up } from '../localcluster/cluster/cluster.ts';
+import { run } from '../localcluster/host/command.ts';
+import { tryLock } from '../localcluster/host/lock.ts';
 import { startControlPlane } from '../localcluster/controlplane/controlplane.ts';
-import { placesOf, readSettings, type Places } from '../localcluster/shared/state.ts';
+import { controlPlaneFolder, placesOf, readSettings, type Places } from '../localcluster/shared/state.ts';
 import { buildTools } from '../localcluster/host/tools.ts';
 import type { Environment } from './environment.ts';
 import { admit, forget } from './devaccess.ts';
@@ -11,11 +15,11 @@ import type { ClusterStatus, LocalCluster, UpOptions } from './localcluster.ts';
 import { aborted } from './sleep.ts';
 
 /** The local cluster as `svc3 dev` sees it. */
-export function createLocalCluster(environment: Environment): LocalCluster {
+export function createLocalCluster(environment: Environment, homeOf: HomeOf = homeOfUser): LocalCluster {
   const places = (name: string) => placesOf(name, environment.variables, environment.home);
   return {
     async up(options) {
-      if (options.controlPlane) return controlPlane(places(`${options.name}-control-plane`), options);
+      if (options.controlPlane) return controlPlane(places(options.name), options);
       const { name, bare } = options;
       const path = environment.variables['PATH'];
       const changed = await up({ ...options, places: places(name), ...(path === undefined ? {} : { path }) });
@@ -31,13 +35,50 @@ export function createLocalCluster(environment: Environment): LocalCluster {
       return { status: await describe(places(name)), changed };
     },
     async down({ name, purge, progress }) {
+      await mustBeOfCaller(environment, places(name), homeOf);
       const baseUrl = await addressOf(places(name));
       const changed = await down(places(name), { purge, progress });
       if (purge && baseUrl !== undefined) await forget(environment, baseUrl);
       return { changed };
     },
-    status: ({ name }) => describe(places(name)),
+    async status({ name }) {
+      await mustBeOfCaller(environment, places(name), homeOf);
+      return describe(places(name));
+    },
   };
+}
+
+/**
+ * sudo changes the home, and with it the clusters that are looked at: where root has none and who called sudo has one, theirs may be meant.
+ *
+ * @throws Svc3Error NotFound, with where both were looked for
+ */
+async function mustBeOfCaller(
+  { variables }: Environment,
+  { name, state }: Places,
+  homeOf: HomeOf,
+): Promise<void> {
+  const { SUDO_UID } = variables;
+  if (SUDO_UID === undefined || SUDO_UID === '0' || existsSync(state)) return;
+  const home = await homeOf(SUDO_UID);
+  if (home === undefined) return;
+  const theirs = placesOf(name, {}, home).state;
+  if (!existsSync(theirs)) return;
+  throw new Svc3Error(
+    'NotFound',
+    `there is no local cluster ${name} in ${dirname(state)}, where sudo looks; for the one in ${dirname(theirs)}: the same without sudo`,
+  );
+}
+
+/** The home of a user by the number; undefined where nobody knows it. */
+type HomeOf = (uid: string) => Promise<string | undefined>;
+
+async function homeOfUser(uid: string): Promise<string | undefined> {
+  try {
+    return (await run('getent', ['passwd', uid])).split(':')[5];
+  } catch {
+    return undefined;
+  }
 }
 
 async function describe(places: Places): Promise<ClusterStatus> {
@@ -82,14 +123,36 @@ async function toolFolders(places: Places): Promise<readonly string[]> {
   return [ownFolder, ...folders];
 }
 
-/** Runs in the foreground: its processes are children of this one and end with it. */
+/**
+ * Runs in the foreground, one of a name at a time: its processes are children of this one and end with it.
+ *
+ * @throws Svc3Error AlreadyExists where one of this name runs
+ */
 async function controlPlane(
   places: Places,
-  { name, signal, progress }: UpOptions,
+  options: UpOptions,
 ): Promise<{ status: ClusterStatus; changed: boolean }> {
-  const tools = await buildTools(['controlplane'], { cacheDir: places.cache, progress });
-  await rm(places.state, { recursive: true, force: true });
-  const running = await startControlPlane({ dir: places.state, tools });
+  const { name } = options;
+  const folder = controlPlaneFolder(places);
+  const lock = await tryLock(`${folder}.lock`);
+  if (lock === undefined) throw new Svc3Error('AlreadyExists', `a control plane ${name} runs already`);
+  try {
+    await runControlPlane(folder, places.cache, options);
+  } finally {
+    await lock.release({ remove: true });
+  }
+  return { status: { name, state: 'Stopped' }, changed: true };
+}
+
+/** For who holds the lock of the folder, of which nothing is left. */
+async function runControlPlane(
+  folder: string,
+  cacheDir: string,
+  { signal, progress }: UpOptions,
+): Promise<void> {
+  const tools = await buildTools(['controlplane'], { cacheDir, progress });
+  await rm(folder, { recursive: true, force: true });
+  const running = await startControlPlane({ dir: folder, tools });
   try {
     progress(`export KUBECONFIG=${running.kubeconfigPath}`);
     progress('The control plane is up; Ctrl-C ends it.');
@@ -97,7 +160,6 @@ async function controlPlane(
     if (ended !== undefined) throw new Svc3Error('InternalError', messageOf(ended), { cause: ended });
   } finally {
     await running.stop();
-    await rm(places.state, { recursive: true, force: true });
+    await rm(folder, { recursive: true, force: true });
   }
-  return { status: { name, state: 'Stopped' }, changed: true };
 }

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
@@ -8,6 +8,7 @@ import { down, fullClusterTools, status, up } from '../../src/localcluster/clust
 import { run } from '../../src/localcluster/host/command.ts';
 import { pauseImage } from '../../src/localcluster/images/pause.ts';
 import { createKubectl } from '../../src/localcluster/shared/kubectl.ts';
+import { ownTmp } from '../../src/localcluster/shared/sandbox.ts';
 import { type Places, placesOf, readReport, readSettings } from '../../src/localcluster/shared/state.ts';
 import { buildTools } from '../../src/localcluster/host/tools.ts';
 import { type E2eCluster, e2eCluster, eventually, sandboxProcesses } from '../support/e2e.ts';
@@ -135,6 +136,24 @@ describe('the cluster that svc3 runs in', () => {
   });
 });
 
+test('the volumes of a cluster do not go with what lies in /tmp of the machine', async (context) => {
+  const { places } = await e2eCluster();
+  const tmp = await ownTmp(places.state, [places.cache, import.meta.dirname]);
+  context.skip(tmp === undefined, 'state, cache or checkout lie below /tmp');
+  const { sandboxPid, machines } = (await readReport(places)) ?? {};
+  const holder = await sandboxProcesses(sandboxPid ?? 0, '/kubelet --config=');
+  expect(holder).toHaveLength(machines?.length ?? 0);
+  for (const pid of [sandboxPid ?? 0, ...holder]) {
+    const mounts = (await readFile(`/proc/${pid}/mountinfo`, 'utf8'))
+      .split('\n')
+      .map((line) => line.split(' '));
+    const roots = (at: string) =>
+      mounts.filter((fields) => fields[4] === at).map((fields) => fields[3] ?? '');
+    expect(roots('/tmp').at(-1)).toMatch(/\/run\/tmp$/);
+    expect(roots('/tmp/hostpath_pv').at(-1)).toMatch(/\/volumes$/);
+  }
+});
+
 describe('a second cluster beside it, without svc3 in it', () => {
   const places = placesOf(`beside-${process.pid}`, process.env, homedir());
   const bare = { places, nodes: 1, bare: true, bound: true };
@@ -154,6 +173,21 @@ describe('a second cluster beside it, without svc3 in it', () => {
     expect(await start()).toBe(true);
     expect(await kubectl('get', 'configmap', 'kept', '-o', 'jsonpath={.data.text}')).toBe('kept');
     expect((await readSettings(places))?.ports).toEqual(ports);
+  });
+
+  test('certificates that are no good any more are made anew at its start', async () => {
+    await start();
+    const tools = await buildTools(fullClusterTools, { cacheDir: places.cache });
+    await down(places, { purge: false });
+    await writeFile(join(places.state, 'pki', 'ca.crt'), '');
+    expect(await start()).toBe(true);
+    const kubectl = createKubectl(tools, places.kubeconfig, new AbortController().signal);
+    const path = String.raw`jsonpath={.data.ca\.crt}`;
+    const shown = () => kubectl('get', 'configmap', 'kube-root-ca.crt', '-o', path);
+    await expect.poll(shown, eventually).toBe(await readFile(join(places.state, 'pki', 'ca.crt'), 'utf8'));
+    await kubectl('run', 'after', `--image=${pauseImage}`, '--image-pull-policy=Never');
+    await kubectl('wait', 'pod/after', '--for=condition=Ready', '--timeout=120s');
+    await kubectl('delete', 'pod/after', '--now');
   });
 
   test('a component that dies is reported with the last lines of its log', async () => {

@@ -14,14 +14,15 @@ import {
   chartFolder,
   deliver,
   installChart,
+  guestReference,
   publishApi,
-  startDemo,
 } from './install.ts';
+import { startDemo } from './demo.ts';
 import { releaseRange, unlinkHost } from './hostlink.ts';
 import { addonTools, ensureAddons } from '../addons/addons.ts';
 import { createKubectl } from '../shared/kubectl.ts';
 import { untilNodesReady } from './nodesready.ts';
-import { type RootAnswer, callAsRoot, isRoot } from '../host/privilege.ts';
+import { type RootAnswer, callAsRoot, ensureRoot, isRoot, whileRootStays } from '../host/privilege.ts';
 import { createSteps } from '../host/progress.ts';
 import { withLock } from '../host/lock.ts';
 import { unlessMarked } from './mark.ts';
@@ -81,6 +82,9 @@ export interface Owner {
   readonly gid: number;
 }
 
+/** What can be started by who does not become root. */
+const withoutRoot = 'use --control-plane, which needs no root';
+
 const program = fileURLToPath(new URL('../../bin/localcluster.ts', import.meta.url));
 
 /**
@@ -89,17 +93,18 @@ const program = fileURLToPath(new URL('../../bin/localcluster.ts', import.meta.u
  * in which only svc3 failed stays to be looked at.
  */
 export async function up(options: UpOptions): Promise<boolean> {
-  const { places, nodes, progress, signal } = options;
+  const { places, nodes, signal } = options;
   const most = options.gpuNode === true ? maxNodes - 1 : maxNodes;
   if (!Number.isInteger(nodes) || nodes < 1 || nodes > most)
     throw invalidField('nodes', `a local cluster has 1 to ${most} nodes`);
-  await mkdir(places.state, { recursive: true });
-  const also = options.gpuNode === true ? gpuNodeRequirements : {};
-  await ensurePackages(options.path ?? process.env['PATH'] ?? '', progress, { signal, also });
-  const groups = [...fullClusterTools, ...addonTools(await addonsOf(options))];
-  const tools = await buildTools(groups, { cacheDir: places.cache, progress });
+  // Before what takes a quarter of an hour the first time.
+  await ensureRoot(withoutRoot);
+  const tools = await whileRootStays(() => prepare(options));
   if (!isRoot())
-    return crossToRoot({ verb: 'up', options: { ...options, bound: false, signal: undefined } }, options);
+    return crossToRoot(
+      { verb: 'up', options: { ...options, bound: false, signal: undefined } },
+      { ...options, instead: withoutRoot },
+    );
   return withLock(lockOf(places), async () => {
     const started = await ensureRunning(options, tools);
     try {
@@ -113,6 +118,16 @@ export async function up(options: UpOptions): Promise<boolean> {
       throw error;
     }
   });
+}
+
+/** What is needed on this machine before anything starts. */
+async function prepare(options: UpOptions): Promise<Tools> {
+  const { places, progress, signal } = options;
+  await mkdir(places.state, { recursive: true });
+  const also = options.gpuNode === true ? gpuNodeRequirements : {};
+  await ensurePackages(options.path ?? process.env['PATH'] ?? '', progress, { signal, also });
+  const groups = [...fullClusterTools, ...addonTools(await addonsOf(options))];
+  return buildTools(groups, { cacheDir: places.cache, progress });
 }
 
 /** The cluster if it had to be started. */
@@ -159,7 +174,9 @@ async function ensureInstalled(options: UpOptions, tools: Tools): Promise<boolea
       await publishApi(installation);
     });
     if (options.demo === true)
-      await steps.run('starting the VM demo', () => startDemo(installation, software.guest));
+      await steps.run('starting the VM demo', () =>
+        startDemo({ kubectl, progress }, guestReference(software.guest)),
+      );
   });
 }
 
@@ -221,7 +238,7 @@ type RootRequest =
 
 function crossToRoot(
   request: object,
-  options: { progress?: (text: string) => void; signal?: AbortSignal },
+  options: { progress?: (text: string) => void; signal?: AbortSignal; instead?: string },
 ): Promise<boolean> {
   // Programs for root are not on every user's PATH.
   const PATH = [process.env['PATH'], '/usr/local/sbin', '/usr/sbin', '/sbin'].filter(Boolean).join(':');
@@ -230,6 +247,7 @@ function crossToRoot(
     request,
     // Not HOME: what kubectl, helm and buildah leave there would be root's, and in the user's way.
     env: { PATH },
+    instead: options.instead,
     progress: options.progress ?? (() => undefined),
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   });

@@ -63,7 +63,7 @@ export function registryOf(settings: Settings): StoreEndpoint {
 }
 
 /** Reference of the demo guest. */
-function guestReference(guest: GuestImage): string {
+export function guestReference(guest: GuestImage): string {
   return `${registryHost}/svc3/guest:${guest.hash}`;
 }
 
@@ -199,36 +199,4 @@ export async function publishApi({
     'jsonpath={.spec.clusterIP}',
   );
   await writeSecret(join(places.state, 'run', 'api.address'), `${ip}:443`);
-}
-
-/** A VM to look at; its guest is an SSH server that takes user admin with password admin. */
-export async function startDemo(installation: Installation, guest: GuestImage): Promise<void> {
-  const { kubectl, build } = installation;
-  const vm = {
-    apiVersion: 'svc3.dev/v1',
-    kind: 'VM',
-    metadata: { name: 'demo', namespace: namespaces.default },
-    spec: { image: guestReference(guest), cpu: 1, memory: '256Mi' },
-  };
-  // One that is there keeps running the image that it was started with: an image cannot change.
-  const there = await kubectl(
-    'get',
-    'vms.svc3.dev',
-    '-n',
-    namespaces.default,
-    'demo',
-    '--ignore-not-found',
-    '-o',
-    'name',
-  );
-  if (there === '') await kubectl.apply(vm);
-  build.progress('waiting for the VM demo');
-  await kubectl(
-    'wait',
-    '-n',
-    namespaces.default,
-    'vms.svc3.dev/demo',
-    '--for=condition=Ready',
-    '--timeout=180s',
-  );
 }

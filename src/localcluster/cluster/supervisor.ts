@@ -23,8 +23,9 @@ import { filterBridge } from '../addons/policyenforcer.ts';
 import { isServing } from './probe.ts';
 import { configureRegistry } from '../shared/registry.ts';
 import { createReporter } from './reporter.ts';
-import { type Sandbox, type SandboxNode, createSandbox } from '../shared/sandbox.ts';
+import { type Sandbox, type SandboxNode, createSandbox, ownTmp } from '../shared/sandbox.ts';
 import { shutDownGuests } from './shutdown.ts';
+import { startFault } from './startfault.ts';
 import {
   type ComponentReport,
   type Report,
@@ -64,6 +65,9 @@ const GOGC = '300';
 
 /** What is started at every pod: it has to be there when the cache was deleted meanwhile. */
 const nodePrograms = [...Object.keys(toolGroups.node.binaries), ...Object.keys(toolGroups.runc.binaries)];
+
+const renewedIdentities =
+  'the certificates of the cluster were about to end and are new; copies of its kubeconfig do not work any more';
 
 /** A loaded machine is no fault. */
 const readyTimeoutMs = 180_000;
@@ -137,7 +141,7 @@ class SandboxedCluster implements Cluster {
   }
 
   async #bringUp(): Promise<void> {
-    const { places, settings, hostLink } = this.#options;
+    const { places, settings, hostLink, progress } = this.#options;
     const nodes = allNodes(settings.nodes);
     await sweep(places);
     await this.#reporter.report();
@@ -145,7 +149,7 @@ class SandboxedCluster implements Cluster {
     const folders = ['volumes', 'run', 'controlplane', 'log'];
     for (const folder of folders) await mkdir(join(places.state, folder), { recursive: true });
     this.#tools = await keepPrograms(this.#tools, nodePrograms, join(places.state, 'run', 'programs'));
-    await ensureIdentities(places.state);
+    if ((await ensureIdentities(places.state)) === 'renewed') progress(renewedIdentities);
     await writeAdminKubeconfig(places.state, places.kubeconfig, settings.ports.kubernetes, places.name);
     this.#janitor = await startJanitor(places);
     await createCgroups(
@@ -154,7 +158,8 @@ class SandboxedCluster implements Cluster {
     );
     this.#volumes = openVolumes(join(places.state, 'volumes'));
     this.#stopping.signal.throwIfAborted();
-    const sandbox = await createSandbox(join(places.state, 'volumes'));
+    const tmp = await ownTmp(places.state, [places.cache, import.meta.dirname]);
+    const sandbox = await createSandbox(join(places.state, 'volumes'), tmp);
     this.#sandbox = sandbox;
     this.#stopping.signal.throwIfAborted();
     void sandbox.exited.then(() => this.#isStopping || this.#end('the sandbox ended'));
@@ -195,7 +200,7 @@ class SandboxedCluster implements Cluster {
     const pkiDir = join(places.state, 'pki');
     const cwd = join(places.state, 'controlplane');
     this.#options.progress('starting etcd and kube-apiserver');
-    await this.#component('etcd', sandbox.inside, etcdArgs, cwd);
+    await this.#component('etcd', sandbox.inside, etcdArgs({ isThrowAway: false }), cwd);
     const server = await this.#component(
       'kube-apiserver',
       sandbox.inside,
@@ -289,7 +294,7 @@ class SandboxedCluster implements Cluster {
       if (this.#isStopping) return;
       const problem = `${how}; the last lines of ${logFile}:\n${await child.lastLines()}`;
       this.#reports.set(name, { name, running: false, problem });
-      this.#fault.reject(await exitError(child));
+      this.#fault.reject(startFault(places, name, await exitError(child)));
       // The last report stays then: a full disk that keeps a new one from being written is no reason to end all guests.
       await this.#reporter.report().catch(() => undefined);
     });

@@ -17,17 +17,24 @@ export interface ApiServerArgs {
   readonly extra?: readonly string[];
 }
 
+export interface EtcdArgs {
+  /** Whether nobody needs its data again: it need not be whole after a loss of power then, and writes go without waiting for the disk. */
+  readonly isThrowAway: boolean;
+}
+
 /** etcd keeps to two Unix sockets in its working folder: no port to lose, nobody else can reach it. */
-export const etcdArgs: readonly string[] = [
-  '--data-dir=etcd',
-  '--listen-client-urls=unix://etcd.sock',
-  // Must look like host:port and is dialled by nobody: the only client has the socket.
-  '--advertise-client-urls=http://localhost:2379',
-  '--listen-peer-urls=unix://etcd-peer.sock',
-  '--enable-grpc-gateway=false',
-  '--unsafe-no-fsync',
-  '--log-level=warn',
-];
+export function etcdArgs({ isThrowAway }: EtcdArgs): string[] {
+  return [
+    '--data-dir=etcd',
+    '--listen-client-urls=unix://etcd.sock',
+    // Must look like host:port and is dialled by nobody: the only client has the socket.
+    '--advertise-client-urls=http://localhost:2379',
+    '--listen-peer-urls=unix://etcd-peer.sock',
+    '--enable-grpc-gateway=false',
+    ...(isThrowAway ? ['--unsafe-no-fsync'] : []),
+    '--log-level=warn',
+  ];
+}
 
 /** Runs in the folder of etcd. */
 export function apiServerArgs(options: ApiServerArgs): string[] {

@@ -84,7 +84,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     await run.start('kube-apiserver', args, async () => (await get('/readyz', port, pki)) === 200);
   };
   try {
-    await run.start('etcd', etcdArgs);
+    await run.start('etcd', etcdArgs({ isThrowAway: true }));
     const port = await onFreePort(startApiServer);
     const server = `https://127.0.0.1:${port}`;
     const kubeconfigPath = join(dir, 'admin.kubeconfig');

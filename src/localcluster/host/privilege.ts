@@ -20,21 +20,57 @@ export interface RootCall {
   readonly request: unknown;
   /** Variables that the child gets; sudo keeps none. */
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** What somebody can do who does not become root, e.g. `use --control-plane`. */
+  readonly instead?: string | undefined;
   readonly signal?: AbortSignal;
   progress(text: string): void;
 }
 
-/** Its result, or its error. The child's input stays open: it ends with us, and closing it is the abort. */
-export async function callAsRoot<T>(call: RootCall): Promise<T> {
+/**
+ * Resolves where this process is root, or becomes it by sudo without a question: nobody may be there to answer.
+ *
+ * @param instead - what somebody can do who does not
+ * @throws Svc3Error Forbidden, with what helps
+ */
+export async function ensureRoot(instead?: string): Promise<void> {
+  if (isRoot()) return;
   await run('sudo', ['-n', 'true']).catch((cause: unknown) => {
-    const advice =
-      'run it as root or allow sudo without a password, or use --control-plane, which needs neither';
+    // Not "as root" where there is sudo: with it in front of the command, the cluster would be one in the home of root.
+    const way = isMissing(cause)
+      ? 'there is no sudo here, run it as root'
+      : "run 'sudo -v' first, then this again";
+    const advice = [way, instead].filter(Boolean).join(', or ');
     throw new Svc3Error(
       'Forbidden',
       `the local cluster needs root for its namespaces and mounts: ${advice}`,
       { cause },
     );
   });
+}
+
+/** More often than any sudo forgets that a password was said, in milliseconds. */
+const reminderMs = 60_000;
+
+/** Does work that may take longer than sudo remembers the password, which is needed after it. */
+export async function whileRootStays<T>(work: () => Promise<T>): Promise<T> {
+  if (isRoot()) return work();
+  const remind = (): void => void run('sudo', ['-n', 'true']).catch(() => undefined);
+  const reminder = setInterval(remind, reminderMs);
+  try {
+    return await work();
+  } finally {
+    clearInterval(reminder);
+  }
+}
+
+/** Whether `run` did not find the program. */
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && (error.cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT';
+}
+
+/** Its result, or its error. The child's input stays open: it ends with us, and closing it is the abort. */
+export async function callAsRoot<T>(call: RootCall): Promise<T> {
+  await ensureRoot(call.instead);
   const variables = Object.entries(call.env).flatMap(([name, value]) =>
     value === undefined ? [] : [`${name}=${value}`],
   );

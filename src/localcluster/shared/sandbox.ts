@@ -3,6 +3,8 @@
  * sandbox ends with its pid 1, which ends when the pipe from its owner closes: nothing can outlive the owner.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { realpath } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { Svc3Error } from '../../errors.ts';
@@ -52,6 +54,11 @@ ip addr add ${controlPlaneAddress}/24 dev br0
 ip link set br0 up
 ip route add ${serviceRange} via ${nodeAddresses(1).ip}
 echo 1 > /proc/sys/net/ipv4/ip_forward
+if [ -n "$2" ]; then
+  mkdir -p "$2/hostpath_pv"
+  chmod 1777 "$2"
+  mount --bind "$2" /tmp
+fi
 mkdir -p /tmp/hostpath_pv
 mount --bind "$1" /tmp/hostpath_pv
 echo "pid $pid"
@@ -100,8 +107,40 @@ echo ready
 while read -r line; do :; done
 `;
 
-/** Starts an empty sandbox. `volumes` is the folder that holds the persistent volumes. Needs root. */
-export async function createSandbox(volumes: string): Promise<Sandbox> {
+/**
+ * The folder that is `/tmp` in the sandbox of the cluster with this state; undefined where something that is needed there lies below the
+ * host's. kube-controller-manager puts volumes below `/tmp` and nowhere else: on a folder of the host's `/tmp` they would hang until
+ * somebody clears that, which takes the mount out of every namespace.
+ *
+ * @param others - what else processes in the sandbox use: cache and checkout
+ */
+export async function ownTmp(
+  state: string,
+  others: readonly string[],
+  hostTmp = '/tmp',
+): Promise<string | undefined> {
+  const tmp = await realPath(hostTmp);
+  const paths = await Promise.all([state, ...others].map(realPath));
+  const isNeeded = paths.some((path) => `${path}/`.startsWith(`${tmp}/`));
+  return isNeeded ? undefined : join(state, 'run', 'tmp');
+}
+
+/** Where the path leads, as far as it is there. */
+async function realPath(path: string): Promise<string> {
+  try {
+    return await realpath(path);
+  } catch {
+    return path === dirname(path) ? path : join(await realPath(dirname(path)), basename(path));
+  }
+}
+
+/**
+ * Starts an empty sandbox. Needs root.
+ *
+ * @param volumes - the folder that holds the persistent volumes
+ * @param tmp - what `ownTmp` says; made when missing
+ */
+export async function createSandbox(volumes: string, tmp: string | undefined): Promise<Sandbox> {
   const namespaces = ['--net', '--mount', '--pid', '--ipc', '--uts', '--fork', '--kill-child=SIGKILL'];
   const [command, ...parameters] = boundToParent([
     'unshare',
@@ -111,6 +150,7 @@ export async function createSandbox(volumes: string): Promise<Sandbox> {
     initScript,
     'bash',
     volumes,
+    tmp ?? '',
   ]);
   const init = spawn(command, parameters, { stdio: ['pipe', 'pipe', 'pipe'] });
   const holders: ChildProcess[] = [init];

@@ -41,6 +41,11 @@ export function placesOf(
   };
 }
 
+/** Of a control plane of this name without a cluster around it. No cluster has this folder: its name has no dot. */
+export function controlPlaneFolder({ state }: Pick<Places, 'state'>): string {
+  return `${state}.control-plane`;
+}
+
 /** Loopback ports of the host. */
 export interface HostPorts {
   readonly kubernetes: number;
