@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import type { KubeObject, Resource } from './object.ts';
 import { ImageSpec, ImageStatus, IsoSpec } from './image.ts';
-import { limits } from './meta.ts';
+import { diskNamePattern, limits } from './meta.ts';
 import { RegistryCredentialSpec, RegistryCredentialStatus } from './registrycredential.ts';
 import { registryNameRule } from './registryname.ts';
 import { images, isos, registryCredentials, vmConfigs, vmPools, vms } from './resources.ts';
@@ -71,10 +71,9 @@ function dns1035Rule(kind: string, length: number): Rule {
   };
 }
 
-/** Names of Images and ISOs are also names of repositories in the store, so they follow both grammars. */
 function repositoryRule(kind: string, length: number): Rule {
   return {
-    rule: `self.metadata.name.matches('^[a-z0-9]+([.-][a-z0-9]+)*$') && size(self.metadata.name) <= ${length}`,
+    rule: `self.metadata.name.matches('${diskNamePattern.source}') && size(self.metadata.name) <= ${length}`,
     message: `the name of an ${kind} has at most ${length} characters a-z, 0-9, - and . with no two signs side by side`,
     fieldPath: '.metadata.name',
   };

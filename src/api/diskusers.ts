@@ -4,6 +4,7 @@ import { awaitedSource, comesTooLate } from './diskcopies.ts';
 import type { Image, Iso } from './image.ts';
 import { group } from './meta.ts';
 import { isTerminating } from './owner.ts';
+import { repositoryOf } from './repository.ts';
 import type { Vm } from './vm.ts';
 import type { VmConfig } from './vmconfig.ts';
 import type { VmPool } from './vmpool.ts';
@@ -136,11 +137,6 @@ function names(disk: UsedDisk, said: string | undefined): boolean {
 
 function liesAt({ repositories }: UsedDisk, reference: string): boolean {
   return repositories.includes(repositoryOf(reference));
-}
-
-/** `registry/name` of a reference with or without digest. */
-function repositoryOf(reference: string): string {
-  return reference.split('@', 1)[0] ?? reference;
 }
 
 function shown(

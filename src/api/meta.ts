@@ -143,6 +143,9 @@ export const objectNames = {
   nodeAgentServiceAccount: 'svc3-node-agent',
 } as const;
 
+/** Names of Images and ISOs, of `limits.nameLength` at most: they are also names of repositories in the store, so they follow both grammars. */
+export const diskNamePattern = /^[a-z0-9]+([.-][a-z0-9]+)*$/;
+
 export const limits = {
   /** VM, Image and ISO names. */
   nameLength: 63,

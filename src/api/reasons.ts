@@ -49,11 +49,17 @@ export const diskWaitsForPerson: ReadonlySet<string> = new Set([
   'SourceDeleted',
   'MemoryRefused',
   'DiskRefused',
+  'UploadLost',
   'StoreMissing',
 ]);
 
 /** Of these, those that are the last word on what is to be made: another VM of the same name has another disk. */
-export const diskRefusals: ReadonlySet<string> = new Set(['DiskRefused', 'MemoryRefused', 'SourceDeleted']);
+export const diskRefusals: ReadonlySet<string> = new Set([
+  'DiskRefused',
+  'MemoryRefused',
+  'SourceDeleted',
+  'UploadLost',
+]);
 
 /** Of these, those that are an upload that is still to come. */
 export const diskWaitsForUpload: ReadonlySet<string> = new Set(['AwaitingUpload', 'UploadAbandoned']);

@@ -55,6 +55,7 @@ export type WorkSpec = z.infer<typeof WorkSpec>;
 const workFailures = [
   'DiskRefused',
   'SourceNotFound',
+  'UploadLost',
   'RegistryDenied',
   'RegistryUnreachable',
   'WorkerFailed',

@@ -38,15 +38,28 @@ export interface Challenge {
 /** What comes after that is not looked at: the time that the patterns take grows with the square of the length. */
 const challengeLength = 2_048;
 
-/** Reads a `WWW-Authenticate` header (RFC 9110); the first challenge of a scheme that we speak wins. */
+/** What stands between two commas; those of a quoted text are its own. */
+const listed = /(?:"(?:[^"\\]|\\.)*"|[^,])+/g;
+/** The scheme that a challenge begins with; a parameter has "=" behind its name. */
+const schemeOf = /^\s*([\w!#$%&'*+.^`|~-]+)(?=\s+[^\s=]|\s*$)/;
+
+/** Reads a `WWW-Authenticate` header (RFC 9110); the first challenge of a scheme that we speak wins, with its own parameters. */
 export function parseChallenge(header: string | undefined): Challenge | undefined {
-  const found = /(?:^|,\s*)(Bearer|Basic)\b\s*([^]*)$/i.exec((header ?? '').slice(0, challengeLength));
-  if (found === null) return undefined;
+  const challenges: Challenge[] = [];
+  for (const [part] of (header ?? '').slice(0, challengeLength).matchAll(listed)) {
+    const scheme = schemeOf.exec(part)?.[1];
+    if (scheme !== undefined) challenges.push({ scheme: scheme.toLowerCase(), parameters: {} });
+    Object.assign(challenges.at(-1)?.parameters ?? {}, parametersIn(part));
+  }
+  return challenges.find(({ scheme }) => scheme === 'bearer' || scheme === 'basic');
+}
+
+function parametersIn(part: string): Record<string, string> {
   const parameters: Record<string, string> = {};
-  for (const match of (found[2] ?? '').matchAll(/([\w-]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s,]+))/g)) {
+  for (const match of part.matchAll(/([\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,]+))/g)) {
     parameters[(match[1] ?? '').toLowerCase()] = (match[2] ?? match[3] ?? '').replaceAll(/\\(.)/g, '$1');
   }
-  return { scheme: (found[1] ?? '').toLowerCase(), parameters };
+  return parameters;
 }
 
 /** A token is given up this long before its end: requests take time, and clocks differ. */

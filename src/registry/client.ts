@@ -8,7 +8,7 @@ import {
   type RegistryReply,
   type RegistryTransport,
 } from './transport.ts';
-import { openUpload, sizeOfBlob, type Upload } from './upload.ts';
+import { beginUpload, openUpload, sizeOfBlob, type Upload } from './upload.ts';
 
 export const mediaTypes = {
   ociManifest: 'application/vnd.oci.image.manifest.v1+json',
@@ -282,7 +282,7 @@ class DistributionClient implements RegistryClient {
     { signal, location }: CallOptions & { location?: string } = {},
   ): Promise<Upload> {
     return location === undefined
-      ? beginUpload(this.#transport, repository, signal)
+      ? beginUpload(this.#transport, { registry: this.registry, repository, scope: push(repository) }, signal)
       : openUpload(this.#transport, repository, { location }, signal);
   }
 
@@ -361,23 +361,6 @@ function checkedManifest(got: {
   const manifest = parseManifest(got.bytes, got.where);
   const mediaType = manifest.mediaType ?? got.contentType?.split(';', 1)[0] ?? mediaTypes.ociManifest;
   return { digest, mediaType, bytes: got.bytes, manifest };
-}
-
-async function beginUpload(
-  transport: RegistryTransport,
-  repository: string,
-  signal?: AbortSignal,
-): Promise<Upload> {
-  const reply = await transport.send({
-    method: 'POST',
-    path: `/v2/${repository}/blobs/uploads/`,
-    headers: { 'content-length': '0' },
-    scope: push(repository),
-    accept: [202],
-    ...abortable(signal),
-  });
-  await reply.body.dump();
-  return openUpload(transport, repository, { location: reply.headers['location'] ?? '', offset: 0 });
 }
 
 interface List {

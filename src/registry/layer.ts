@@ -37,7 +37,7 @@ export interface PushedLayer {
   readonly diffId: string;
 }
 
-/** Streams files into a registry as one layer, a tar archive. Memory: two pieces of 4 MiB at most. */
+/** Streams files into a registry as one layer, a tar archive. Memory: two pieces of 4 MiB, or one as large as the registry wants it. */
 export async function pushLayer(client: RegistryClient, layer: LayerToPush): Promise<PushedLayer> {
   const { repository, isCompressed, signal, onProgress } = layer;
   const abortable = signal === undefined ? {} : { signal };

@@ -1,16 +1,18 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isSvc3Error, Svc3Error } from '../errors.ts';
-import type { Upload } from './upload.ts';
+import { defaultPieceBytes, type Upload } from './upload.ts';
 
-/** Uploads are sent in pieces of this size, so that one that breaks off goes on from the last piece. */
-export const pieceBytes = 4 * 1024 * 1024;
 const mostAttempts = 6;
 
 /**
  * A stream cut into pieces of `size`. A piece is good until the one after the next is asked for: they lie in two buffers in turn,
- * so that one can be filled while the other is sent.
+ * so that one can be filled while the other is sent. Of one buffer alone it is good until the next is asked for.
  */
-export async function* pieces(source: AsyncIterable<Buffer>, size = pieceBytes): AsyncGenerator<Buffer> {
+export async function* pieces(
+  source: AsyncIterable<Buffer>,
+  size: number,
+  bufferCount: 1 | 2 = 2,
+): AsyncGenerator<Buffer> {
   const buffers: Buffer[] = [];
   let turn = 0;
   let held = 0;
@@ -23,7 +25,7 @@ export async function* pieces(source: AsyncIterable<Buffer>, size = pieceBytes):
       held += copied;
       if (held < size) continue;
       yield buffer;
-      turn = 1 - turn;
+      turn = (turn + 1) % bufferCount;
       held = 0;
     }
   }
@@ -38,21 +40,27 @@ export interface SendOptions {
   readonly onSent?: () => void;
 }
 
-/** Sends all pieces; while one is under way the next is read. */
+/**
+ * Sends all pieces; while one is under way the next is read. Pieces that are larger than usual are sent before the next is read: memory is for one of
+ * them, or for two of the usual size.
+ */
 export async function sendPieces(
   upload: Upload,
   source: AsyncIterable<Buffer>,
   { signal, onPiece, onSent }: SendOptions,
 ): Promise<void> {
+  const { pieceBytes } = upload;
+  const isOneByOne = pieceBytes > defaultPieceBytes;
   const abortable = signal === undefined ? {} : { signal };
   let sending = Promise.resolve();
   try {
-    for await (const piece of pieces(source)) {
+    for await (const piece of pieces(source, pieceBytes, isOneByOne ? 1 : 2)) {
       onPiece(piece);
       await sending;
       sending = appendPiece(upload, piece, abortable).then(onSent);
       // It is waited for before the next one; until then nobody listens.
       sending.catch(() => undefined);
+      if (isOneByOne) await sending;
     }
   } finally {
     await sending;
@@ -65,12 +73,15 @@ export async function appendPiece(
   piece: Buffer,
   abortable: { signal?: AbortSignal },
 ): Promise<void> {
-  const end = upload.offset + piece.length;
+  const start = upload.offset;
+  const end = start + piece.length;
   for (let attempt = 1; upload.offset < end; attempt += 1) {
     if (attempt > mostAttempts)
       throw new Svc3Error('BadGateway', 'the registry takes a piece of an upload and does not keep it');
+    if (upload.offset < start)
+      throw new Svc3Error('BadGateway', 'the registry has lost bytes of an upload that it had taken');
     try {
-      await upload.append(piece.subarray(piece.length - (end - upload.offset)), abortable);
+      await upload.append(piece.subarray(upload.offset - start), abortable);
     } catch (error) {
       const isFinal = isSvc3Error(error, 'Unauthorized', 'Forbidden', 'RequestEntityTooLarge');
       if (isFinal || attempt >= mostAttempts || abortable.signal?.aborted === true) throw error;

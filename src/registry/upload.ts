@@ -8,6 +8,8 @@ import type { RegistryReply, RegistryRequest, RegistryTransport } from './transp
  */
 export interface Upload {
   readonly location: string;
+  /** Bytes of each piece that is sent, but for the last: no less than the registry takes in one. */
+  readonly pieceBytes: number;
   /** Bytes that the registry has taken. */
   readonly offset: number;
   /** Sends bytes from `offset` on. A stream needs its length where the registry wants chunks (`contentLength`). */
@@ -20,6 +22,13 @@ export interface Upload {
   cancel(): Promise<void>;
 }
 
+/** Uploads are sent in pieces of this size, so that one that breaks off goes on from the last piece. */
+export const defaultPieceBytes = 4 * 1024 * 1024;
+/** A piece lies in memory until it has arrived. */
+const mostPieceBytes = 64 * 1024 * 1024;
+/** Until the registry has taken a piece of the usual size; a larger one has as much longer. */
+const appendWithinMs = 60_000;
+
 /** A registry may copy or hash the whole blob before it answers. In milliseconds. */
 const finishWithinMs = 600_000;
 
@@ -30,6 +39,7 @@ interface CallOptions {
 interface Progress {
   location: string;
   offset: number;
+  pieceBytes: number;
 }
 
 /** Bytes of a blob; undefined where there is none. */
@@ -64,25 +74,56 @@ function offsetFrom(range: string | undefined, fallback: number): number {
 export async function openUpload(
   transport: RegistryTransport,
   repository: string,
-  from: { location: string; offset?: number },
+  from: { location: string; offset?: number; pieceBytes?: number },
   signal?: AbortSignal,
 ): Promise<Upload> {
   if (from.location === '')
     throw new Svc3Error('BadGateway', `the registry began an upload to ${repository} without a location`);
-  const { location, offset = 0 } = from;
-  const upload = new DistributionUpload(transport, repository, { location, offset });
+  const { location, offset = 0, pieceBytes = defaultPieceBytes } = from;
+  const upload = new DistributionUpload(transport, repository, { location, offset, pieceBytes });
   if (from.offset === undefined) await upload.resync(abortable(signal));
   return upload;
 }
 
+/** Begins an upload in pieces as large as the registry wants them. */
+export async function beginUpload(
+  transport: RegistryTransport,
+  { registry, repository, scope }: { registry: string; repository: string; scope: string },
+  signal?: AbortSignal,
+): Promise<Upload> {
+  const reply = await transport.send({
+    method: 'POST',
+    path: `/v2/${repository}/blobs/uploads/`,
+    headers: { 'content-length': '0' },
+    scope,
+    accept: [202],
+    ...abortable(signal),
+  });
+  await reply.body.dump();
+  const { location = '' } = reply.headers;
+  const pieceBytes = pieceBytesFor(reply.headers['oci-chunk-min-length']);
+  const upload = await openUpload(transport, repository, { location, offset: 0, pieceBytes });
+  if (pieceBytes <= mostPieceBytes) return upload;
+  await upload.cancel();
+  const wanted = `takes uploads in pieces of ${pieceBytes} bytes or more (OCI-Chunk-Min-Length)`;
+  throw new Svc3Error('BadGateway', `registry ${registry} ${wanted}; svc3 sends ${mostPieceBytes} at most`);
+}
+
+/** @param minimum - as the distribution specification has it; what is no number says nothing */
+function pieceBytesFor(minimum: string | undefined): number {
+  return Math.max(defaultPieceBytes, /^\d{1,15}$/.test(minimum ?? '') ? Number(minimum) : 0);
+}
+
 class DistributionUpload implements Upload {
+  readonly pieceBytes: number;
   readonly #transport: RegistryTransport;
   readonly #repository: string;
   readonly #scope: string;
   #location: string;
   #offset: number;
 
-  constructor(transport: RegistryTransport, repository: string, { location, offset }: Progress) {
+  constructor(transport: RegistryTransport, repository: string, { location, offset, pieceBytes }: Progress) {
+    this.pieceBytes = pieceBytes;
     this.#transport = transport;
     this.#repository = repository;
     this.#scope = `repository:${repository}:pull,push`;
@@ -115,6 +156,7 @@ class DistributionUpload implements Upload {
       headers: { 'content-type': 'application/octet-stream', ...rangeHeaders(this.#offset, length) },
       body: counted,
       accept: [201, 202, 204],
+      headersTimeoutMs: appendTimeoutMs(bytes),
       ...abortable(signal),
     });
     await reply.body.dump();
@@ -170,6 +212,11 @@ class DistributionUpload implements Upload {
       throw new Svc3Error('BadGateway', message, { cause: error });
     });
   }
+}
+
+function appendTimeoutMs(bytes: Buffer | Readable): number {
+  const pieces = Buffer.isBuffer(bytes) ? Math.ceil(bytes.length / defaultPieceBytes) : 1;
+  return appendWithinMs * Math.max(pieces, 1);
 }
 
 function abortable(signal: AbortSignal | undefined): CallOptions {

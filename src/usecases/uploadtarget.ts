@@ -1,10 +1,11 @@
 import type { Image, Iso } from '../api/image.ts';
+import { diskRefusals } from '../api/reasons.ts';
 import { images, isos } from '../api/resources.ts';
 import { Svc3Error, isSvc3Error } from '../errors.ts';
 import { imageAnnotations } from '../api/image.ts';
 import type { Architecture } from '../api/vmconfig.ts';
 import type { DiskKind } from '../controllers/image/repositorypath.ts';
-import type { Resource } from '../api/object.ts';
+import type { Resource, Submitted } from '../api/object.ts';
 import type { KubeClient } from '../kube/types.ts';
 
 type Disk = Image | Iso;
@@ -24,14 +25,22 @@ export interface UploadFacts {
   readonly architecture?: Architecture | undefined;
 }
 
+/** What is known of an upload once it is whole in the store. */
+interface StoredUpload {
+  readonly id: string;
+  readonly digest: string;
+}
+
 export interface UploadTargets {
   /**
-   * Whether the name can take an upload: there is no such object, or it waits for its upload, or refused the one before.
+   * Whether the name can take an upload: there is no such object, or it waits for its upload, or refused the one before, or that is lost.
+   * Where there is none a dry run makes it, so that what kube-apiserver would refuse (a name, a quota, a policy, the namespace) is refused
+   * before the first byte.
    *
    * @returns the UID of the object that waits.
-   * @throws AlreadyExists.
+   * @throws AlreadyExists, and what kube-apiserver refuses the object with.
    */
-  look(target: UploadTarget): Promise<string | undefined>;
+  look(target: UploadTarget, said: UploadFacts): Promise<string | undefined>;
   /**
    * Hands an upload that is whole in the store to the operator.
    *
@@ -43,15 +52,14 @@ export interface UploadTargets {
    */
   handOver(
     target: UploadTarget,
-    upload: UploadFacts & {
-      readonly id: string;
-      readonly digest: string;
-      readonly uid: string | undefined;
-    },
+    upload: UploadFacts & StoredUpload & { readonly uid: string | undefined },
   ): Promise<Disk>;
   /** The object that took the upload of this id over. */
   takenBy(target: UploadTarget, id: string): Promise<Disk | undefined>;
 }
+
+/** Stands for what is not known before the last byte. */
+const unknownUpload: StoredUpload = { id: 'not-known-yet', digest: `sha256:${'0'.repeat(64)}` };
 
 /** Somebody else's write came in between: look again. */
 const attempts = 5;
@@ -74,28 +82,23 @@ export function createUploadTargets(client: KubeClient): UploadTargets {
 
   async function handOverOnce(
     target: UploadTarget,
-    { id, digest, uid, description, architecture }: Parameters<UploadTargets['handOver']>[1],
+    upload: Parameters<UploadTargets['handOver']>[1],
   ): Promise<Disk> {
     const { kind, name, namespace } = target;
     const resource = resourceOf(kind);
-    const annotations = {
-      [imageAnnotations.upload]: digest,
-      [imageAnnotations.uploadId]: id,
-      ...architectureNote(architecture),
-    };
+    const { uid } = upload;
     const disk = await free(target);
     if (uid !== undefined && disk?.metadata.uid !== uid)
       throw new Svc3Error('NotFound', `${nameOf(target)} was deleted while it was being uploaded`);
     if (disk !== undefined) {
       const { resourceVersion } = disk.metadata;
-      const body = { metadata: { annotations, uid: disk.metadata.uid, resourceVersion } };
+      const body = {
+        metadata: { annotations: annotationsOf(upload), uid: disk.metadata.uid, resourceVersion },
+      };
       const patch = { type: 'merge', body } as const;
       return client.patch(resource, { name, namespace }, patch);
     }
-    return client.create(resource, {
-      metadata: { name, namespace, annotations },
-      spec: { ...(description === undefined ? {} : { description }), source: { upload: {} } },
-    });
+    return client.create(resource, newDisk(target, upload));
   }
 
   async function takenBy(target: UploadTarget, id: string): Promise<Disk | undefined> {
@@ -104,7 +107,14 @@ export function createUploadTargets(client: KubeClient): UploadTargets {
   }
 
   return {
-    look: async (target) => (await free(target))?.metadata.uid,
+    async look(target, said) {
+      const disk = await free(target);
+      if (disk === undefined)
+        await client.create(resourceOf(target.kind), newDisk(target, { ...said, ...unknownUpload }), {
+          dryRun: true,
+        });
+      return disk?.metadata.uid;
+    },
     async handOver(target, upload) {
       for (let attempt = 1; ; attempt += 1) {
         try {
@@ -126,17 +136,35 @@ export function architectureNote(architecture: Architecture | undefined): Readon
   return architecture === undefined ? {} : { [imageAnnotations.architecture]: architecture };
 }
 
+/** What the operator reads of an upload. */
+function annotationsOf({ id, digest, architecture }: UploadFacts & StoredUpload): Record<string, string> {
+  return {
+    [imageAnnotations.upload]: digest,
+    [imageAnnotations.uploadId]: id,
+    ...architectureNote(architecture),
+  };
+}
+
+/** The object that an upload becomes where none waits for it. */
+function newDisk({ name, namespace }: UploadTarget, upload: UploadFacts & StoredUpload): Submitted<Disk> {
+  const { description } = upload;
+  return {
+    metadata: { name, namespace, annotations: annotationsOf(upload) },
+    spec: { ...(description === undefined ? {} : { description }), source: { upload: {} } },
+  };
+}
+
 function resourceOf(kind: DiskKind): Resource<Disk> {
   return kind === 'ISO' ? isos : images;
 }
 
-/** Whether it waits for an upload; one that was refused can be sent once more. */
+/** Whether it waits for an upload; one that was refused, or is lost, can be sent once more. */
 function isFree({ metadata, spec, status }: Disk): boolean {
   if (metadata.deletionTimestamp !== undefined || spec.source.upload === undefined) return false;
   if (status?.digest !== undefined) return false;
   const upload = metadata.annotations?.[imageAnnotations.upload];
   const stalled = status?.conditions?.find(({ type }) => type === 'Stalled');
-  const isRefused = stalled?.status === 'True' && stalled.reason === 'DiskRefused';
+  const isRefused = stalled?.status === 'True' && diskRefusals.has(stalled.reason);
   return upload === undefined || (isRefused && status?.request === upload.slice(-64));
 }
 

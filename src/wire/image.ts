@@ -8,7 +8,12 @@ import { conditionOf } from './vm.ts';
 export type { ImageItem };
 
 /** What may be said of one upload, and no longer of the next. */
-const refusals: ReadonlySet<string> = new Set(['DiskRefused', 'UploadAbandoned', 'RegistryDenied']);
+const refusals: ReadonlySet<string> = new Set([
+  'DiskRefused',
+  'UploadAbandoned',
+  'UploadLost',
+  'RegistryDenied',
+]);
 
 /** Whether what is said of it is said of the upload before: a disk that was refused has been sent once more. */
 function isSentAgain({ metadata, spec, status }: Image | Iso): boolean {

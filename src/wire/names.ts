@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { diskNamePattern, limits } from '../api/meta.ts';
 import { invalidField } from '../errors.ts';
 import { shortDiskName } from './diskname.ts';
 
@@ -6,6 +7,8 @@ import { shortDiskName } from './diskname.ts';
 
 const dnsLabel = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const dnsSubdomain = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
+const noImageName =
+  'must be at most 63 lower-case letters, digits, "-" and ".", begin and end with a letter or digit, and have no two signs side by side';
 const vmNamePattern = /^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/;
 
 /** Of namespaces and service accounts: RFC 1123 label. */
@@ -46,10 +49,8 @@ export const poolName = z
 /** Of an image or ISO of the store. */
 export const imageName = z
   .string()
-  .regex(
-    /^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$/,
-    'must be at most 63 lower-case letters, digits, "-" and ".", and begin and end with a letter or digit',
-  );
+  .max(limits.nameLength, { error: noImageName, abort: true })
+  .regex(diskNamePattern, noImageName);
 /** An image or ISO of the store, or an OCI reference. */
 export const imageReference = z
   .string()

@@ -13,13 +13,24 @@ const failureOf: Partial<Record<ErrorReason, WorkFailed['reason']>> = {
   Timeout: 'RegistryUnreachable',
 };
 
+/** The store has an upload no more: nobody but its client can bring it back. */
+export class UploadLost extends Error {
+  override readonly name = 'UploadLost';
+
+  constructor(cause: unknown) {
+    super('the upload is not in the store any more; send it again', { cause });
+  }
+}
+
 /** What went wrong with registry or disk, in the words of conditions. */
 export function failureFrom(error: unknown): WorkFailed {
-  const reason =
-    error instanceof RegistryUnreachable
-      ? 'RegistryUnreachable'
-      : ((isSvc3Error(error) ? failureOf[error.reason] : undefined) ?? 'WorkerFailed');
-  return { result: 'Failed', reason, message: messageOf(error).slice(0, 1024) };
+  return { result: 'Failed', reason: reasonFor(error), message: messageOf(error).slice(0, 1024) };
+}
+
+function reasonFor(error: unknown): WorkFailed['reason'] {
+  if (error instanceof RegistryUnreachable) return 'RegistryUnreachable';
+  if (error instanceof UploadLost) return 'UploadLost';
+  return (isSvc3Error(error) ? failureOf[error.reason] : undefined) ?? 'WorkerFailed';
 }
 
 /** The worker's volume is full: nothing is wrong with the disk, and there may be room next time. */

@@ -1,13 +1,15 @@
 import type { Readable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { WorkSource } from '../api/worker.ts';
 import { downloadExport } from '../runnerapi/download.ts';
-import { Svc3Error } from '../errors.ts';
+import { isSvc3Error, Svc3Error } from '../errors.ts';
 import type { RegistryClient } from '../registry/client.ts';
 import { openDisk } from '../registry/disk.ts';
 import { isPartList, readAllParts } from '../registry/parts.ts';
 import { resolveImage, type ResolvedImage } from '../registry/image.ts';
 import { resumable } from '../registry/resume.ts';
-import { parseReference, type ImageReference } from '../registry/reference.ts';
+import { manifestName, parseReference, type ImageReference } from '../registry/reference.ts';
+import { UploadLost } from './failure.ts';
 
 export interface OpenedSource {
   readonly stream: Readable;
@@ -42,10 +44,33 @@ export async function openSource(source: WorkSource, options: SourceOptions): Pr
   if (source.type === 'export') return openExport(source, options);
   const reference = parseReference(source.reference, 'source');
   const client = options.open(reference.registry);
+  if (source.type === 'upload') await awaitManifest(client, reference, options.signal);
   const wanted = source.type === 'remote' ? source.architecture : undefined;
   const opened = await openRemote(client, reference, wanted, options);
   // Nobody knows what was uploaded: the layer says what the api wrote.
   return source.type === 'upload' ? { ...opened, architecture: undefined } : opened;
+}
+
+/** Between two looks for an upload: there are registries that show a moment later what they have taken. */
+const lookAgainMs = [1_000, 2_000, 4_000, 8_000, 15_000, 30_000, 60_000] as const;
+
+/** @throws UploadLost where the store does not have it in the end. */
+async function awaitManifest(
+  client: RegistryClient,
+  reference: ImageReference,
+  signal: AbortSignal,
+): Promise<void> {
+  for (let looks = 0; ; looks += 1) {
+    try {
+      await client.manifest(reference.repository, manifestName(reference), { signal });
+      return;
+    } catch (error) {
+      if (!isSvc3Error(error, 'NotFound')) throw error;
+      const waitMs = lookAgainMs[looks];
+      if (waitMs === undefined) throw new UploadLost(error);
+      await delay(waitMs, undefined, { signal });
+    }
+  }
 }
 
 async function openRemote(

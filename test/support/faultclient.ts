@@ -6,6 +6,8 @@ export interface Write {
   readonly subresource: string | undefined;
   readonly name: string | undefined;
   readonly namespace: string | undefined;
+  /** Of an object that would be created: nothing is written. */
+  readonly dryRun?: boolean | undefined;
 }
 
 const keyOf = ({ name, namespace }: { name: string; namespace?: string }) => ({ name, namespace });
@@ -49,6 +51,7 @@ export function withFaults(
           subresource: options?.subresource,
           name: object.metadata?.name,
           namespace: object.metadata?.namespace,
+          dryRun: options?.dryRun,
         },
         () => client.create(resource, object, options),
       ),

@@ -190,7 +190,7 @@ function decideWorker(observed: Observed, worker: WorkerView): Plan {
     case 'Done':
       return { kind: 'finish', result: worker.result };
     case 'Failed':
-      return worker.failure.reason === 'DiskRefused'
+      return diskRefusals.has(worker.failure.reason)
         ? refuse(worker.failure.reason, worker.failure.message)
         : now < retryAt
           ? {

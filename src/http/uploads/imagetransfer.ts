@@ -35,7 +35,7 @@ export function createImageTransfer(
       if (store.url === '')
         throw new Svc3Error('Conflict', 'this installation has no image store (chart value store.url)');
       const target = { kind, namespace, name };
-      const uid = await targets.look(target);
+      const uid = await targets.look(target, { description, architecture });
       const id = randomUUID();
       const { registry: host, repository } = repositoryPathOf(store, kind, namespace, name);
       const registry = await registries.open(namespace, host);

@@ -73,7 +73,7 @@ class StoredUploads implements ResumableUploads {
     target: UploadTarget,
     { size, description, architecture }: Parameters<ResumableUploads['begin']>[1],
   ): Promise<UploadState> {
-    const uid = await this.#parts.targets.look(target);
+    const uid = await this.#parts.targets.look(target, { description, architecture });
     const id = randomUUID();
     const annotations = {
       [facts.id]: id,

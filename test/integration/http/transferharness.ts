@@ -58,12 +58,14 @@ export async function startTransferApi(what: string): Promise<TransferApi> {
   const store = { url: `http://${registry.address}`, prefix: 'store' };
   const registries = createNamespaceRegistries(cluster.client, store);
   let fault: Fault = 'none';
-  const found = createUploadTargets(withFaults(cluster.client, () => fault).client);
+  const found = createUploadTargets(
+    withFaults(cluster.client, ({ dryRun }) => (dryRun === true ? 'none' : fault)).client,
+  );
   const looks = new EventEmitter();
   const targets: UploadTargets = {
     ...found,
-    async look(target) {
-      const uid = await found.look(target);
+    async look(target, said) {
+      const uid = await found.look(target, said);
       looks.emit(target.name);
       return uid;
     },

@@ -39,6 +39,15 @@ function held(name: string, go: () => Promise<unknown>) {
 const withLength = { 'content-length': String(disk.length) };
 
 describe('an upload to a name', () => {
+  test('whose Image can never be made is refused before its first byte', async () => {
+    const headers = { 'upload-complete': '?0' };
+    const missing = '/api/v1/namespaces/never-there/upload/image?name=a';
+    expect((await transfer.call('POST', missing, { headers })).status).toBe(404);
+    expect(await transfer.store.tags('store/never-there/a')).toEqual([]);
+    const { status, json } = await transfer.call('POST', transfer.ns('/upload/image?name=a--b'), { headers });
+    expect([status, json.details.causes[0].field]).toEqual([422, 'name']);
+  });
+
   test('whose Image is being deleted is refused with a sentence', async () => {
     const { client } = transfer.cluster;
     const key = { name: 'going', namespace: transfer.namespace };

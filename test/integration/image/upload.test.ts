@@ -183,7 +183,9 @@ describe('an upload', () => {
     await expect.poll(async () => (await status())?.observedGeneration, soon).toBe(2);
     expect((await status())?.digest).toBe(digest);
     expect((await status())?.conditions?.map(({ type }) => type)).toEqual(['Ready']);
-    await expect(createUploadTargets(client).look({ ...key, kind: 'Image' })).rejects.toMatchObject({
+    await expect(
+      createUploadTargets(client).look({ ...key, kind: 'Image' }, { description: undefined }),
+    ).rejects.toMatchObject({
       reason: 'AlreadyExists',
     });
   });

@@ -62,7 +62,15 @@ describe('an image is in use by', () => {
   test.each<[what: string, vm: Vm, isUsed: boolean]>([
     ['a VM that runs from it', running('web', `${repository}@${digest('b')}`), true],
     ['a VM that runs from an earlier version of it', running('web', `${repository}@${digest('a')}`), true],
+    ['a VM that runs from a tag of it', running('web', `${repository}:latest@${digest('b')}`), true],
+    ['a VM that runs from a tag that nobody has pinned', running('web', `${repository}:latest`), true],
+    [
+      'a VM that writes its host otherwise',
+      running('web', `Store.example.com/team/golden@${digest('b')}`),
+      true,
+    ],
     ['no VM that runs from another', running('web', `${repository}-2@${digest('b')}`), false],
+    ['no VM that runs from a tag of another', running('web', `${repository}-2:latest@${digest('b')}`), false],
     ['a VM that was placed from it at another place', placed('web', { imageName: 'golden' }), true],
     [
       'no VM that was placed from one of its name elsewhere',
@@ -73,6 +81,11 @@ describe('an image is in use by', () => {
     [
       'a VM that waits to be placed and names its place',
       named('web', { spec: { image: `${repository}@${digest('b')}` } }),
+      true,
+    ],
+    [
+      'a VM that waits to be placed and names a tag of its place',
+      named('web', { spec: { image: `${repository}:latest` } }),
       true,
     ],
     ['one whose configuration names it', named('web', { spec: { image: undefined, config: 'small' } }), true],
@@ -94,6 +107,12 @@ describe('an image is in use by', () => {
   test.each<[what: string, pool: VmPool, isUsed: boolean]>([
     ['a pool of it', pool({ image: 'golden' }), true],
     ['a pool of its place', pool({ image: `${repository}@${digest('b')}` }), true],
+    ['a pool of a tag of its place', pool({ image: `${repository}:latest@${digest('b')}` }), true],
+    [
+      'a pool whose guests were made from a tag of it',
+      guestsFrom(`${repository}:latest@${digest('a')}`),
+      true,
+    ],
     ['a pool whose configuration names it', pool({ config: 'small' }), true],
     ['no pool whose own image overrides that', pool({ config: 'small', image: 'other' }), false],
     ['no pool of another namespace', pool({ image: 'golden' }, { namespace: 'ci' }), false],
@@ -179,6 +198,15 @@ describe('one that holds nothing yet', () => {
     expect(usersOf(empty, { vms })).toBe('VM runs');
     expect(usersOf({ ...empty, repositories: [] }, { vms })).toBe('VM runs');
   });
+});
+
+test('a place whose registry has a port is told apart from its tags', () => {
+  const local = { ...golden, repositories: ['store:5000/team/golden'] };
+  const vms = [
+    running('web', `store:5000/team/golden:latest@${digest('b')}`),
+    running('other', 'store:5000/team/gold'),
+  ];
+  expect(usersOf(local, { vms })).toBe('VM web');
 });
 
 test('an ISO is in use by those that have it in their drive', () => {

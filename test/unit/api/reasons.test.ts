@@ -54,7 +54,7 @@ test('every reason that a controller writes as a literal stands in the table', (
   expect([...written].filter(([reason]) => !known.has(reason))).toEqual([]);
 });
 
-test.each(['AwaitingUpload', 'UploadAbandoned'])(
+test.each(['AwaitingUpload', 'UploadAbandoned', 'UploadLost'])(
   '%s is mended by an upload of the kind that it is',
   (reason) => {
     const row = reasonTable.find((each) => each.kind === 'Image, ISO' && each.reason === reason);

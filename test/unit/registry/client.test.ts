@@ -242,6 +242,30 @@ describe('a blob', () => {
     await expect(client.upload('a')).rejects.toThrow('began an upload to a without a location');
   });
 
+  test.each<[string | undefined, number]>([
+    [undefined, 4_194_304],
+    ['5', 4_194_304],
+    ['4194305', 4_194_305],
+    ['67108864', 67_108_864],
+    ['-1', 4_194_304],
+    ['5 MiB', 4_194_304],
+  ])('has an upload in pieces as large as the registry says (%s): of %i bytes', async (minimum, expected) => {
+    const more: Record<string, string> = minimum === undefined ? {} : { 'OCI-Chunk-Min-Length': minimum };
+    const begun = saying(202, { location: '/v2/a/blobs/uploads/1', ...more });
+    registry.answers.set('/v2/a/blobs/uploads/', begun);
+    expect((await client.upload('a')).pieceBytes).toBe(expected);
+  });
+
+  test('has no upload where the registry wants larger pieces than can be held', async () => {
+    const begun = saying(202, { location: '/v2/a/blobs/uploads/1', 'OCI-Chunk-Min-Length': '67108865' });
+    registry.answers.set('/v2/a/blobs/uploads/', begun);
+    await expect(client.upload('a')).rejects.toMatchObject({
+      reason: 'BadGateway',
+      message: `registry ${registry.address} takes uploads in pieces of 67108865 bytes or more (OCI-Chunk-Min-Length); svc3 sends 67108864 at most`,
+    });
+    expect(registry.requests.at(-1)).toBe('DELETE /v2/a/blobs/uploads/1');
+  });
+
   test('has an upload that can be gone on with', async () => {
     registry.answers.set('/v2/a/blobs/uploads/1', saying(204, { range: '0-41' }));
     const upload = await client.upload('a', { location: '/v2/a/blobs/uploads/1' });

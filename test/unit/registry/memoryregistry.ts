@@ -3,7 +3,7 @@ import { buffer } from 'node:stream/consumers';
 import { Svc3Error } from '../../../src/errors.ts';
 import type { RegistryClient } from '../../../src/registry/client.ts';
 import { parseManifest, sha256 } from '../../../src/registry/manifest.ts';
-import type { Upload } from '../../../src/registry/upload.ts';
+import { defaultPieceBytes, type Upload } from '../../../src/registry/upload.ts';
 
 export interface MemoryRegistry extends RegistryClient {
   readonly blobs: Map<string, Buffer>;
@@ -41,6 +41,7 @@ export function memoryRegistry({ mounts = true } = {}): MemoryRegistry {
     let held = Buffer.alloc(0);
     return {
       location: `/uploads/${repository}`,
+      pieceBytes: defaultPieceBytes,
       get offset() {
         return held.length;
       },

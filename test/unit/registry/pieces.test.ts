@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type ErrorReason, Svc3Error } from '../../../src/errors.ts';
-import { appendPiece, pieceBytes, pieces, sendPieces } from '../../../src/registry/pieces.ts';
-import type { Upload } from '../../../src/registry/upload.ts';
+import { appendPiece, pieces, sendPieces } from '../../../src/registry/pieces.ts';
+import { defaultPieceBytes, type Upload } from '../../../src/registry/upload.ts';
 import { withoutDelays } from '../delays.ts';
 
 async function* stream(chunks: readonly Uint8Array[]): AsyncGenerator<Buffer> {
@@ -37,13 +37,14 @@ describe('pieces of a stream', () => {
 });
 
 /** An upload whose `append` does what each turn says: keeps so many bytes, then throws or not. */
-function anUpload(...turns: { keeps?: number; error?: Error; resync?: Error }[]) {
+function anUpload(...turns: { keeps?: number; error?: Error; resync?: Error; loses?: number }[]) {
   let held = Buffer.alloc(0);
   let known = 0;
   let turn = 0;
   let resyncs = 0;
   const upload: Upload = {
     location: '/u',
+    pieceBytes: defaultPieceBytes,
     get offset() {
       return known;
     },
@@ -57,6 +58,7 @@ function anUpload(...turns: { keeps?: number; error?: Error; resync?: Error }[])
       resyncs += 1;
       const { resync } = turns[turn - 1] ?? {};
       if (resync !== undefined && resyncs % 3 !== 0) throw resync;
+      held = held.subarray(0, held.length - (turns[turn - 1]?.loses ?? 0));
       return (known = held.length);
     },
     finish: async () => undefined,
@@ -130,6 +132,17 @@ describe('a piece of an upload', () => {
     expect(resyncs()).toBe(1);
   });
 
+  test('is not sent where the registry has less than it had before: what is missing is not in it', async () => {
+    withoutDelays();
+    const { upload, held, appends } = anUpload({}, { keeps: 3, error: cut, loses: 5 });
+    await appendPiece(upload, Buffer.from('abcd'), {});
+    await expect(appendPiece(upload, piece, {})).rejects.toMatchObject({
+      reason: 'BadGateway',
+      message: 'the registry has lost bytes of an upload that it had taken',
+    });
+    expect([held(), appends()]).toEqual(['ab', 2]);
+  });
+
   test('that nobody wants any more is not tried again', async () => {
     const { upload, appends } = anUpload({ keeps: 3, error: cut });
     await expect(appendPiece(upload, piece, { signal: AbortSignal.abort() })).rejects.toThrow('cut off');
@@ -152,9 +165,32 @@ describe('all pieces', () => {
 
   test('are of 4 MiB, in order', async () => {
     const { upload, held, appends } = anUpload();
-    const content = Buffer.alloc(pieceBytes + 3, 'x');
+    const content = Buffer.alloc(defaultPieceBytes + 3, 'x');
     await sendPieces(upload, stream([content]), options);
-    expect([pieceBytes, appends(), held().length]).toEqual([4_194_304, 2, pieceBytes + 3]);
+    expect([defaultPieceBytes, appends(), held().length]).toEqual([4_194_304, 2, defaultPieceBytes + 3]);
+  });
+
+  test('are as large as the registry wants them, and a larger one has arrived before the next is read', async () => {
+    const { upload, held } = anUpload();
+    Object.assign(upload, { pieceBytes: defaultPieceBytes + 1 });
+    const seen: string[] = [];
+    async function* source(): AsyncGenerator<Buffer> {
+      yield Buffer.alloc(defaultPieceBytes + 1, 'x');
+      seen.push('the next is read');
+      yield Buffer.from('yz');
+    }
+    await sendPieces(upload, source(), {
+      onPiece: ({ length }) => seen.push(`${length} are sent`),
+      onSent: () => seen.push(`${upload.offset} have arrived`),
+    });
+    expect(seen).toEqual([
+      '4194305 are sent',
+      '4194305 have arrived',
+      'the next is read',
+      '2 are sent',
+      '4194307 have arrived',
+    ]);
+    expect(held().endsWith('xyz')).toBe(true);
   });
 
   test('fail with the one that fails, also the last', async () => {
@@ -165,10 +201,10 @@ describe('all pieces', () => {
   test('fail with their source, after what is under way', async () => {
     const { upload, held } = anUpload();
     async function* broken(): AsyncGenerator<Buffer> {
-      yield Buffer.alloc(pieceBytes, 'x');
+      yield Buffer.alloc(defaultPieceBytes, 'x');
       throw new Error('source cut off');
     }
     await expect(sendPieces(upload, broken(), options)).rejects.toThrow('source cut off');
-    expect(held().length).toBe(pieceBytes);
+    expect(held().length).toBe(defaultPieceBytes);
   });
 });

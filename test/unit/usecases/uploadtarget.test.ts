@@ -1,11 +1,12 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Image, ImageStatus } from '../../../src/api/image.ts';
-import { leavesOpen, Svc3Error } from '../../../src/errors.ts';
+import { leavesOpen, Svc3Error, type ErrorReason } from '../../../src/errors.ts';
 import { createUploadTargets, type UploadTarget } from '../../../src/usecases/uploadtarget.ts';
 import { anImage, condition } from '../controllers/image/builders.ts';
 
 const digest = `sha256:${'b'.repeat(64)}`;
 const target: UploadTarget = { kind: 'Image', namespace: 'team', name: 'disk' };
+const said = { description: 'mine' };
 const upload = { id: 'one', digest, uid: undefined, description: 'mine' };
 
 /** As kube-apiserver has it. */
@@ -30,9 +31,9 @@ beforeEach(() => {
 const awaiting = (annotations?: Record<string, string>, status?: ImageStatus) =>
   anImage({ upload: {} }, status, annotations === undefined ? {} : { annotations });
 const sent = { 'svc3.dev/upload': digest, 'svc3.dev/upload-id': 'one' };
-const refused = (request: string): ImageStatus => ({
+const refused = (request: string, reason = 'DiskRefused'): ImageStatus => ({
   request,
-  conditions: [condition('Stalled', 'True', 'DiskRefused')],
+  conditions: [condition('Stalled', 'True', reason)],
 });
 
 describe('a name', () => {
@@ -40,9 +41,37 @@ describe('a name', () => {
     ['that nobody has', undefined, undefined],
     ['of an Image that waits for its upload', awaiting(), 'uid-1'],
     ['of an Image that refused the upload before', awaiting(sent, refused('b'.repeat(64))), 'uid-1'],
+    ['of an Image whose upload is lost', awaiting(sent, refused('b'.repeat(64), 'UploadLost')), 'uid-1'],
   ])('%s takes an upload', async (_, image, uid) => {
     stored = image;
-    expect(await targets.look(target)).toBe(uid);
+    expect(await targets.look(target, said)).toBe(uid);
+  });
+
+  test('that nobody has is tried out as what the upload will become, and nothing is made', async () => {
+    await targets.look(target, { ...said, architecture: 'arm64' });
+    expect(create.mock.calls).toHaveLength(1);
+    const [, tried, options] = create.mock.calls[0] ?? [];
+    expect(options).toEqual({ dryRun: true });
+    await targets.handOver(target, { ...upload, architecture: 'arm64' });
+    const [, made, written] = create.mock.calls[1] ?? [];
+    expect(written).toBeUndefined();
+    const { annotations, ...metadata } = tried.metadata;
+    expect({ ...tried, metadata }).toEqual({ ...made, metadata: { name: 'disk', namespace: 'team' } });
+    expect(Object.keys(annotations)).toEqual(Object.keys(made.metadata.annotations));
+  });
+
+  test.each<ErrorReason>(['Invalid', 'Forbidden', 'NotFound'])(
+    'that kube-apiserver would refuse (%s) is refused before the first byte',
+    async (reason) => {
+      create.mockRejectedValue(new Svc3Error(reason, 'exceeded quota'));
+      await expect(targets.look(target, said)).rejects.toMatchObject({ reason, message: 'exceeded quota' });
+    },
+  );
+
+  test('of an Image that waits is not tried out', async () => {
+    stored = awaiting();
+    await targets.look(target, said);
+    expect(create).not.toHaveBeenCalled();
   });
 
   test.each<[string, Image, string]>([
@@ -66,7 +95,7 @@ describe('a name', () => {
     ],
   ])('%s is taken', async (_, image, message) => {
     stored = image;
-    await expect(targets.look(target)).rejects.toMatchObject({
+    await expect(targets.look(target, said)).rejects.toMatchObject({
       reason: 'AlreadyExists',
       message: expect.stringContaining(message),
       details: { kind: 'images', name: 'disk' },
@@ -156,6 +185,6 @@ describe('an upload that is whole', () => {
 test('an outage is none of these answers', async () => {
   const away = new Svc3Error('ServiceUnavailable', 'away');
   const unreachable = createUploadTargets({ get: () => Promise.reject(away) } as never);
-  await expect(unreachable.look(target)).rejects.toBe(away);
+  await expect(unreachable.look(target, said)).rejects.toBe(away);
   await expect(unreachable.takenBy(target, 'one')).rejects.toBe(away);
 });

@@ -1,9 +1,11 @@
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
+import { Svc3Error } from '../../../src/errors.ts';
 import { mediaTypes } from '../../../src/registry/client.ts';
 import { pushDisk } from '../../../src/registry/disk.ts';
 import { appendParts, uploadTag, writeParts } from '../../../src/registry/parts.ts';
+import { failureFrom } from '../../../src/worker/failure.ts';
 import { openSource, type SourceOptions } from '../../../src/worker/source.ts';
 import { withoutDelays } from '../delays.ts';
 import { memoryRegistry, type MemoryRegistry } from '../registry/memoryregistry.ts';
@@ -117,6 +119,51 @@ describe('the disk of an image', () => {
     };
     await expect(open(0)).resolves.toBeUndefined();
     await expect(open(-1)).rejects.toThrow(`unpacks to more than ${bytes - 1} bytes`);
+  });
+});
+
+describe('an upload that the store does not show', () => {
+  const uploaded = { type: 'upload', reference } as const;
+  const failing = async (registry: MemoryRegistry) =>
+    failureFrom(await openSource(uploaded, options(registry)).catch((error: unknown) => error));
+
+  test('is looked for two minutes, and then said to be lost', async () => {
+    const waited = withoutDelays();
+    expect(await failing(memoryRegistry())).toEqual({
+      result: 'Failed',
+      reason: 'UploadLost',
+      message: 'the upload is not in the store any more; send it again',
+    });
+    expect(waited.reduce((sum, ms) => sum + ms, 0)).toBe(120_000);
+  });
+
+  test('at once is opened as soon as it is shown', async () => {
+    const waited = withoutDelays();
+    const registry = await pushed('amd64');
+    const manifest = vi.spyOn(registry, 'manifest');
+    for (let i = 0; i < 2; i += 1) manifest.mockRejectedValueOnce(new Svc3Error('NotFound', 'no'));
+    const { stream } = await openSource(uploaded, options(registry));
+    expect([await text(stream), waited]).toEqual([content, [1_000, 2_000]]);
+  });
+
+  test.each<[what: string, happens: (registry: MemoryRegistry) => unknown, reason: string]>([
+    ['has lost a blob', (registry) => registry.blobs.clear(), 'SourceNotFound'],
+    [
+      'is away',
+      (registry) =>
+        vi.spyOn(registry, 'manifest').mockRejectedValue(new Svc3Error('ServiceUnavailable', 'no')),
+      'RegistryUnreachable',
+    ],
+  ])('since that %s is not lost', async (_what, happens, reason) => {
+    const waited = withoutDelays();
+    const registry = await pushed('amd64');
+    happens(registry);
+    expect([(await failing(registry)).reason, waited]).toEqual([reason, []]);
+  });
+
+  test('is no source of another kind: that may come', async () => {
+    const opening = openSource({ type: 'remote', reference }, options(memoryRegistry()));
+    expect(failureFrom(await opening.catch((error: unknown) => error)).reason).toBe('SourceNotFound');
   });
 });
 

@@ -1,3 +1,5 @@
+import { repositoryOf } from '../../../api/repository.ts';
+
 /** What the text of `spec.image` or `spec.iso` names. */
 export type ImageName =
   | { readonly kind: 'reference'; readonly reference: string }
@@ -19,13 +21,6 @@ export function hasDigest(reference: string): boolean {
 
 export function digestOf(reference: string): string | undefined {
   return reference.split('@', 2)[1];
-}
-
-/** The reference without tag and digest; the colon of a port is no tag. */
-export function repositoryOf(reference: string): string {
-  const bare = reference.split('@', 1)[0] ?? reference;
-  const colon = bare.lastIndexOf(':');
-  return colon > bare.lastIndexOf('/') ? bare.slice(0, colon) : bare;
 }
 
 /** Whether a pinned reference is of the repository that the text names; an object that is gone cannot tell. */

@@ -217,6 +217,13 @@ describe('what is decided for a disk', () => {
       { kind: 'refuse' },
     ],
     [
+      'an upload that a worker did not find is lost for good',
+      observed(anImage({ upload: {} }), {
+        worker: { phase: 'Failed', failure: failed('UploadLost'), finishedAt: 0 },
+      }),
+      { kind: 'refuse' },
+    ],
+    [
       'a worker that failed waits for its time',
       observed(anImage(remote), {
         retryAt: 1_000_500,

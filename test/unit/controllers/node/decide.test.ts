@@ -176,10 +176,10 @@ describe('a fault that a VM reports', () => {
   };
   const fault = { node: 'n1', message: 'VM a/b cannot use the GPUs: busy' };
 
-  it('is the reason of a node that is enabled, which stays so', () => {
+  it('is the reason of a node that is enabled, which stays so; whose VM it is only its condition tells', () => {
     expect(decideNode(aNode(allow, 'tower'), settings, fault)).toEqual({
       isEnabled: true,
-      reason: 'not usable now: VM a/b cannot use the GPUs: busy',
+      reason: 'not usable now: a VM cannot use the GPUs (condition svc3.dev/GPUUnavailable)',
     });
   });
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { NodeCondition, Node } from '../../../../src/api/core.ts';
 import type { VmStatus } from '../../../../src/api/vm.ts';
 import { type GpuFault, gpuConditionPatch, gpuFaultOf } from '../../../../src/controllers/node/gpufault.ts';
-import { aCondition, aVm } from '../vm/builders.ts';
+import { aCondition, aVm, effective as withoutGpu } from '../vm/builders.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 
 const unavailable = aCondition('Booted', {
@@ -11,19 +11,32 @@ const unavailable = aCondition('Booted', {
   message: 'a GPU of the node is in use: busy; starting again in 8 s',
 });
 
+const effective = { ...withoutGpu, gpuPassthrough: 'Enabled' as const };
+
 describe('the fault of a node', () => {
   it.each<[string, VmStatus | undefined, GpuFault | undefined]>([
     [
       'is what the VM on it says, without the next attempt',
-      { node: 'n1', conditions: [unavailable] },
+      { node: 'n1', effective, conditions: [unavailable] },
       { node: 'n1', message: 'VM team/web cannot use the GPUs: a GPU of the node is in use: busy' },
     ],
     ['is none without a status', undefined, undefined],
-    ['is none without a node', { conditions: [unavailable] }, undefined],
-    ['is none while the VM runs', { node: 'n1', conditions: [aCondition('Booted')] }, undefined],
+    ['is none without a node', { effective, conditions: [unavailable] }, undefined],
+    ['is none of a VM that no settings are known of', { node: 'n1', conditions: [unavailable] }, undefined],
+    [
+      'is none of a VM without a GPU, whatever its runner says',
+      { node: 'n1', effective: withoutGpu, conditions: [unavailable] },
+      undefined,
+    ],
+    [
+      'is none of a VM on ARM, which is given none',
+      { node: 'n1', effective: { ...effective, architecture: 'arm64' }, conditions: [unavailable] },
+      undefined,
+    ],
+    ['is none while the VM runs', { node: 'n1', effective, conditions: [aCondition('Booted')] }, undefined],
     [
       'is none where QEMU ended for another reason',
-      { node: 'n1', conditions: [{ ...unavailable, reason: 'QEMUFailed' }] },
+      { node: 'n1', effective, conditions: [{ ...unavailable, reason: 'QEMUFailed' }] },
       undefined,
     ],
   ])('%s', (_sentence, status, fault) => {
@@ -31,7 +44,7 @@ describe('the fault of a node', () => {
   });
 
   it('is none of a VM that is being deleted', () => {
-    const vm = aVm({ status: { node: 'n1', conditions: [unavailable] } });
+    const vm = aVm({ status: { node: 'n1', effective, conditions: [unavailable] } });
     const deletionTimestamp = '2026-11-01T10:00:00Z';
     expect(gpuFaultOf({ ...vm, metadata: { ...vm.metadata, deletionTimestamp } })).toBeUndefined();
   });

@@ -88,4 +88,33 @@ describe('the GPUs of a node', () => {
       bundle: { addresses: ['0000:01:00.0', '0000:02:00.0'], groups: [7] },
     });
   });
+
+  describe('of one IOMMU group, with audio functions', () => {
+    const groupDevices = ['01', '02'].flatMap((slot): GroupDevice[] => [
+      { address: `0000:${slot}:00.0`, class: '030000', driver: 'vfio-pci' },
+      { address: `0000:${slot}:00.1`, class: '040300', driver: 'vfio-pci' },
+    ]);
+    const card = (address: string, given: Partial<DisplayDevice> = {}) =>
+      aCard(address, 7, { groupDevices, ...given });
+
+    test.each<[string, string, Partial<DisplayDevice>]>([
+      ['any machine', '', {}],
+      ['the tower', 'MacPro6,1', d500],
+    ])('are given together by %s', (_sentence, model, given) => {
+      const cards = [card('0000:01:00.0', given), card('0000:02:00.0', given)];
+      expect(bundleOf(aMachine(cards, model), rules)).toMatchObject({
+        bundle: {
+          addresses: ['0000:01:00.0', '0000:02:00.0', '0000:01:00.1', '0000:02:00.1'],
+          groups: [7],
+        },
+      });
+    });
+
+    test("do not qualify with that of the host's own screen", () => {
+      const screen = card('0000:02:00.0', { bootDisplay: true, driver: 'nouveau' });
+      expect(whyNotQualified(aMachine([card('0000:01:00.0'), screen]), rules)).toBe(
+        'the IOMMU group of GPU 0000:01:00.0 also holds 0000:02:00.1 (class 040300)',
+      );
+    });
+  });
 });

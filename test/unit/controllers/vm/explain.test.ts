@@ -87,6 +87,25 @@ test('a VM that was placed is judged by what its next pod has', () => {
   expect(reasonsOf({ effective: settings, suspendedTo: 'Disk' })).toEqual([]);
 });
 
+test('a node on which the VM would go without a port that is taken fits; what it lacks beside that is told', () => {
+  const vm = aVm({ spec: { cpu: 3, ports: [{ nodePort: 20000, guestPort: 80, protocol: 'TCP' }] } });
+  const owner = aPod({ nodeName: 'n1' });
+  const containers = [{ name: 'c', ports: [{ containerPort: 80, hostPort: 20000 }] }];
+  const on = (nodeName: string): Pod => ({
+    ...owner,
+    metadata: storedMeta({ name: `on-${nodeName}`, uid: nodeName }),
+    spec: { nodeName, containers },
+  });
+  const pods = ['n1', 'n2'].map(on);
+  const settings = { ...vmSettings(), hostPortsAllowed: [{ first: 20000, last: 20999 }] };
+  const told = explainVm({ vm, config: undefined, nodes, pods, vms: [], settings });
+  expect(told.map(({ reasons }) => reasons)).toEqual([
+    [],
+    ['Insufficient cpu'],
+    ['node(s) were reserved for another namespace'],
+  ]);
+});
+
 test('where nobody names an image there is no Image, and no verdict', () => {
   const { image: _image, ...spec } = aVm().spec;
   const vm = { ...aVm(), spec };

@@ -4,7 +4,6 @@ import {
   hasDigest,
   isNamed,
   parseImage,
-  repositoryOf,
   withDigest,
 } from '../../../../src/controllers/vm/resolve/imageref.ts';
 
@@ -16,16 +15,9 @@ test('a text with a slash is a reference, any other the name of an object', () =
   expect(parseImage('debian')).toEqual({ kind: 'object', name: 'debian' });
 });
 
-test.each([
-  ['r.example.com/a', 'r.example.com/a'],
-  ['r.example.com/a:1', 'r.example.com/a'],
-  ['r.example.com:5000/a', 'r.example.com:5000/a'],
-  ['r.example.com:5000/a:1', 'r.example.com:5000/a'],
-  ['r.example.com/a@sha256:b', 'r.example.com/a'],
-  ['r.example.com:5000/a:1@sha256:b', 'r.example.com:5000/a'],
-])('the repository of %s is %s, and a digest is put behind that', (reference, repository) => {
-  expect(repositoryOf(reference)).toBe(repository);
-  expect(withDigest(reference, 'sha256:c')).toBe(`${repository}@sha256:c`);
+test('a digest is put behind the repository, in the place of tag and digest', () => {
+  expect(withDigest('r.example.com:5000/a:1', 'sha256:c')).toBe('r.example.com:5000/a@sha256:c');
+  expect(withDigest('r.example.com/a@sha256:b', 'sha256:c')).toBe('r.example.com/a@sha256:c');
 });
 
 test('a digest is what follows the @', () => {
@@ -45,6 +37,7 @@ describe('what is pinned is what the text names', () => {
     ['a', undefined, false],
     ['r.example.com/a', pinned, true],
     ['r.example.com/a:2', pinned, true],
+    ['R.Example.com/a', pinned, true],
     ['r.example.com/other', pinned, false],
     ['r.example.com/a@sha256:b', pinned, true],
     ['r.example.com/a@sha256:c', pinned, false],

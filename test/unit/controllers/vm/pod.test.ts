@@ -67,13 +67,23 @@ describe('the pod of a VM', () => {
     expect(specOf().restartPolicy).toBe('Always');
   });
 
-  test('has every port of its guest, also those below 1024, and does not go through all of a disk to own it', () => {
+  test('has every port of its guest, also those below 1024, and goes through no volume to own it where it is new', () => {
     expect(specOf().securityContext).toMatchObject({
       fsGroup: 107,
       fsGroupChangePolicy: 'OnRootMismatch',
       sysctls: [{ name: 'net.ipv4.ip_unprivileged_port_start', value: '0' }],
     });
     expect(specOf().securityContext).not.toHaveProperty('supplementalGroups');
+  });
+
+  test.each<[string, Partial<PodInput>]>([
+    [
+      'a Persistent disk',
+      { claimName: 'svc3-vm-web', effective: { ...effective, disk: { storage: 'Persistent' } } },
+    ],
+    ['a data disk', { effective: { ...effective, disks: [{ name: 'logs', size: '1Gi' }] } }],
+  ])('has what another user has made on the claim of %s, with a GPU or without', (_what, given) => {
+    expect(specOf(given).securityContext).toMatchObject({ fsGroup: 107, fsGroupChangePolicy: 'Always' });
   });
 
   test("has the VM's tolerations", () => {

@@ -85,6 +85,14 @@ describe('an upload', () => {
     expect(isThere(id)).toBe(false);
   });
 
+  test('that can never become an image is refused before anything of it is stored', async () => {
+    const said = { description: 'Ours', architecture: 'arm64' } as const;
+    look.mockRejectedValue(new Svc3Error('Forbidden', 'exceeded quota'));
+    await expect(begin({ size: 6, ...said })).rejects.toMatchObject({ reason: 'Forbidden' });
+    expect(look).toHaveBeenCalledWith(target, said);
+    expect(registry.calls).toEqual([]);
+  });
+
   test('cannot be begun where there is no store', async () => {
     uploads = at('');
     await expect(begin()).rejects.toMatchObject(conflict('no image store'));
