@@ -44,6 +44,12 @@ export function parseMilli(text: string, field = 'quantity'): bigint {
 }
 
 /**
+ * What one pod counts for at most on its node, in thousandths of CPUs, or in bytes (8 TiB): whoever may bind pods may ask for any amount, and the sums
+ * over 1,024 such pods are still exact, so that a pod takes away with it what it has added.
+ */
+export const mostCounted = 2 ** 43;
+
+/**
  * Value of a Kubernetes quantity in whole units (bytes for memory and disks), rounded up.
  * @throws Svc3Error Invalid when the text is no quantity
  */

@@ -1,5 +1,6 @@
 import type { Container, Pod } from '../api/core.ts';
 import { extendedResources, labels, namespaces } from '../api/meta.ts';
+import { mostCounted } from '../api/quantity.ts';
 import type { Labels } from '../api/selector.ts';
 import { milliAmount, wholeAmount } from './amount.ts';
 import type { Neighbour, PodFacts, PodTerm } from './facts.ts';
@@ -71,7 +72,7 @@ function neighbourOf({ metadata, spec }: Pod): Neighbour {
 
 /**
  * As kube-scheduler counts: the containers together, or the largest moment of the start; in their place what is asked for of the pod as a whole;
- * plus the overhead.
+ * plus the overhead; of nothing more than `mostCounted`.
  */
 function requestsOf({ spec }: Pod): ResourceVector {
   const running = emptyVector();
@@ -80,7 +81,7 @@ function requestsOf({ spec }: Pod): ResourceVector {
   if (spec.initContainers !== undefined) raiseToStart(running, spec.initContainers);
   putPodLevel(running, spec.resources?.requests);
   addList(running, spec.overhead);
-  return running;
+  return running.map((amount) => Math.min(amount, mostCounted));
 }
 
 /** Of what placement counts a pod can ask for these as a whole (PodLevelResources). */
@@ -127,11 +128,12 @@ function raise(into: ResourceVector, amounts: ResourceVector): void {
   amounts.forEach((amount, i) => (into[i] = Math.max(into[i] as number, amount)));
 }
 
-function hostPortsOf(pod: Pod): HostPort[] {
+/** As kube-scheduler counts: those of containers and sidecars. */
+function hostPortsOf({ spec }: Pod): HostPort[] {
   const ports: HostPort[] = [];
-  for (const container of pod.spec.containers) {
+  for (const container of [...spec.containers, ...(spec.initContainers ?? []).filter(isSidecar)]) {
     for (const { hostPort, containerPort, protocol } of container.ports ?? []) {
-      const port = hostPort ?? (pod.spec.hostNetwork === true ? containerPort : undefined);
+      const port = hostPort ?? (spec.hostNetwork === true ? containerPort : undefined);
       if (port !== undefined && port !== 0)
         ports.push({ port, protocol: protocol === 'UDP' ? 'UDP' : 'TCP' });
     }

@@ -1,6 +1,6 @@
 import type { Container, Pod } from '../api/core.ts';
 import { extendedResources } from '../api/meta.ts';
-import { parseMilli, parseQuantity } from '../api/quantity.ts';
+import { mostCounted, parseMilli, parseQuantity } from '../api/quantity.ts';
 import { noUsage, type NodeUsage } from './node.ts';
 import type { KubeObject } from '../api/object.ts';
 import type { Informer } from '../kube/types.ts';
@@ -39,6 +39,14 @@ function largest(a: NodeUsage, b: NodeUsage): NodeUsage {
   };
 }
 
+function atMostCounted({ cpuMilli, memoryBytes, gpus }: NodeUsage): NodeUsage {
+  return {
+    cpuMilli: Math.min(cpuMilli, mostCounted),
+    memoryBytes: Math.min(memoryBytes, mostCounted),
+    gpus: Math.min(gpus, mostCounted),
+  };
+}
+
 /** The transform of the pods' informer: keeps what a node's list needs. A finished pod requests nothing. */
 export function keepRequests(pod: Pod): PodRequests {
   const { metadata, spec, status } = pod;
@@ -53,7 +61,7 @@ export function keepRequests(pod: Pod): PodRequests {
   const finished = status?.phase === 'Succeeded' || status?.phase === 'Failed';
   if (spec.nodeName === undefined || finished) return kept;
   kept.node = spec.nodeName;
-  kept.usage = sum(mostAtOnce(spec), requestOf(spec.overhead));
+  kept.usage = atMostCounted(sum(mostAtOnce(spec), requestOf(spec.overhead)));
   return kept;
 }
 

@@ -197,9 +197,9 @@ export const known: readonly Known[] = [
   },
   {
     file: 'src/controllers/node/hardware.ts',
-    was: "!isSameCard(card, member) && !member.class.startsWith('03')",
-    becomes: '!isSameCard(card, member)',
-    what: 'two GPUs in one group do not qualify',
+    was: "!isOfCards(member, cards) && !member.class.startsWith('03')",
+    becomes: '!isOfCards(member, cards)',
+    what: "the host's own screen is a foreign device in the group of a GPU",
   },
   {
     file: 'src/registry/scrub.ts',

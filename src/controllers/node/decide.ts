@@ -1,6 +1,6 @@
 import type { Node } from '../../api/core.ts';
 import { readHardware } from '../../api/hardware.ts';
-import { annotations, labels } from '../../api/meta.ts';
+import { annotations, labels, nodeConditions } from '../../api/meta.ts';
 import type { GpuFault } from './gpufault.ts';
 import { bundleOf, whyNotQualified } from './hardware.ts';
 import type { NodeSettings } from './settings.ts';
@@ -25,6 +25,9 @@ export interface NodePatch {
 }
 
 const enabled = 'enabled';
+
+/** Everybody who may list nodes reads it: it tells nothing of whose VM that is. */
+const unusable = `not usable now: a VM cannot use the GPUs (condition ${nodeConditions.gpuUnavailable})`;
 
 /**
  * Whether x86 VMs may use the node's GPUs: the cluster has it on, the administrator enabled the node, and its hardware
@@ -69,7 +72,7 @@ function decideGpus(node: Node, settings: NodeSettings, fault: GpuFault | undefi
   }
   const bundle = bundleOf(reading.hardware, settings);
   if (bundle.kind === 'none') return { isEnabled: true, reason: `not usable yet: ${bundle.reason}` };
-  return { isEnabled: true, reason: fault === undefined ? undefined : `not usable now: ${fault.message}` };
+  return { isEnabled: true, reason: fault === undefined ? undefined : unusable };
 }
 
 function no(reason: string): NodeVerdict {

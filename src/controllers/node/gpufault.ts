@@ -1,18 +1,20 @@
 import type { NodeCondition, Node } from '../../api/core.ts';
 import { nodeConditions } from '../../api/meta.ts';
 import type { Vm } from '../../api/vm.ts';
+import { hasBundle } from '../vm/facts/bundle.ts';
 
 /** A VM that was given a node's GPUs and cannot use them: a group is busy, a card does not reset. */
 export interface GpuFault {
   readonly node: string;
-  /** Names the VM and quotes its runner. */
+  /** Names the VM and quotes its runner: for who may see the Node itself, not for who sees a list of nodes. */
   readonly message: string;
 }
 
-/** What the VM's own condition says of the GPUs of its node. */
+/** What the VM's own condition says of the GPUs of its node. The words are its runner's: of a VM that was given no GPUs they say nothing of the node. */
 export function gpuFaultOf(vm: Vm): GpuFault | undefined {
   const { metadata, status } = vm;
   if (metadata.deletionTimestamp !== undefined || status?.node === undefined) return undefined;
+  if (status.effective === undefined || !hasBundle(status.effective)) return undefined;
   const booted = status.conditions?.find(({ type }) => type === 'Booted');
   if (booted?.status !== 'False' || booted.reason !== 'GPUUnavailable') return undefined;
   // When the runner tries again says nothing of the node.

@@ -31,8 +31,8 @@ function slotOf(address: string): string {
 }
 
 /** The functions of one slot are one card: the GPU, its HDMI audio, the USB and serial functions of newer ones. */
-function isSameCard(card: DisplayDevice, member: GroupDevice): boolean {
-  return slotOf(member.address) === slotOf(card.address);
+function isOfCards(member: GroupDevice, cards: readonly DisplayDevice[]): boolean {
+  return cards.some((card) => slotOf(member.address) === slotOf(card.address));
 }
 
 /** Cards that could be a VM's: not the host's own screen, unless it has already been given up to vfio-pci. */
@@ -51,7 +51,7 @@ export function whyNotQualified(hardware: Hardware, rules: GpuRules): string | u
   if (hardware.displayDevices.length === 0) return 'it has no GPU';
   if (cards.length === 0) return `its only GPU is the host's own screen`;
   if (!hardware.iommu) return 'it has no IOMMU, or the firmware has it turned off';
-  return cards.map(whyNotCard).find((reason) => reason !== undefined);
+  return whyNotCards(cards);
 }
 
 function whyNotTower(hardware: Hardware, rules: GpuRules): string | undefined {
@@ -64,13 +64,18 @@ function whyNotTower(hardware: Hardware, rules: GpuRules): string | undefined {
     return `this tower model needs exactly ${towerCardCount} D500-class cards and has ${matching.length}${foreign}`;
   }
   if (!hardware.iommu) return 'it has no IOMMU, or the firmware has it turned off';
-  return matching.map(whyNotCard).find((reason) => reason !== undefined);
+  return whyNotCards(matching);
 }
 
-function whyNotCard(card: DisplayDevice): string | undefined {
+function whyNotCards(cards: readonly DisplayDevice[]): string | undefined {
+  return cards.map((card) => whyNotCard(card, cards)).find((reason) => reason !== undefined);
+}
+
+/** @param cards - all that the VM gets: a function of any of them is no foreign member of a group */
+function whyNotCard(card: DisplayDevice, cards: readonly DisplayDevice[]): string | undefined {
   if (card.iommuGroup === undefined) return `GPU ${card.address} is in no IOMMU group`;
   const foreign = card.groupDevices.find(
-    (member) => !isBridge(member) && !isSameCard(card, member) && !member.class.startsWith('03'),
+    (member) => !isBridge(member) && !isOfCards(member, cards) && !member.class.startsWith('03'),
   );
   if (foreign === undefined) return undefined;
   return `the IOMMU group of GPU ${card.address} also holds ${foreign.address} (class ${foreign.class})`;

@@ -215,6 +215,15 @@ describe('a VM that cannot use the GPUs it was given', { timeout: 180_000 }, () 
   const type = 'svc3.dev/GPUUnavailable';
   const busy = 'a GPU of the node is in use: failed to open /dev/vfio/2: Device or resource busy';
   const fault = `VM team/gamer cannot use the GPUs: ${busy}`;
+  const reason = `not usable now: a VM cannot use the GPUs (condition ${type})`;
+  const effective = {
+    image: `r.example.com/a@sha256:${'a'.repeat(64)}`,
+    architecture: 'amd64',
+    cpu: 1,
+    memory: '256Mi',
+    gpuPassthrough: 'Enabled',
+    vncConsole: 'Disabled',
+  };
 
   /** As the operator reports it. */
   async function report(node: string, booted: 'True' | 'False', message: string): Promise<void> {
@@ -228,7 +237,7 @@ describe('a VM that cannot use the GPUs it was given', { timeout: 180_000 }, () 
     await client.patch(
       vms,
       { name: 'gamer', namespace: 'team' },
-      { type: 'merge', body: { status: { node, conditions: [condition] } } },
+      { type: 'merge', body: { status: { node, effective, conditions: [condition] } } },
       { subresource: 'status' },
     );
   }
@@ -256,8 +265,9 @@ describe('a VM that cannot use the GPUs it was given', { timeout: 180_000 }, () 
       spec,
     } as Vm);
     await report(name, 'False', `${busy}; starting again in 1 s`);
-    await until(name, ['enabled', `not usable now: ${fault}`]);
-    expect(await listed(name)).toContain(`not usable now: ${fault}`);
+    await until(name, ['enabled', reason]);
+    expect(await listed(name)).toContain(reason);
+    expect(await listed(name)).not.toContain('gamer');
     await expect
       .poll(() => condition(name), soon)
       .toMatchObject({ status: 'True', reason: 'GPUUnavailable', message: fault });

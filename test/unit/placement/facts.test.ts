@@ -254,6 +254,38 @@ describe('podFacts', () => {
     ]);
   });
 
+  test('ports of sidecars count, those of other init containers are free again when the pod runs', () => {
+    const ports = (hostPort: number) => [{ containerPort: 1, hostPort }];
+    const initContainers = [
+      { name: 'i', ports: ports(53) },
+      { name: 's', ports: ports(9100), restartPolicy: 'Always' },
+    ];
+    const spec = { nodeName: 'n1', containers: [{ name: 'a', ports: ports(8822) }], initContainers };
+    expect(podFacts({ ...pod, spec })?.ports.map(({ port }) => port)).toEqual([8822, 9100]);
+  });
+
+  test.each([
+    ['1e30', '1e30'],
+    ['more than a number can be', '9'.repeat(330)],
+  ])(
+    'a pod that asks for %s of everything counts for so much that 1,024 of them are added exactly',
+    (_much, much) => {
+      const requests = {
+        cpu: much,
+        memory: much,
+        'ephemeral-storage': much,
+        'svc3.dev/gpu-passthrough': much,
+        'svc3.dev/kvm': much,
+      };
+      const container = { name: 'a', resources: { requests } };
+      const spec = { nodeName: 'n1', containers: [container, container], overhead: requests };
+      const counted = podFacts({ ...pod, spec })?.requests ?? [];
+      for (const i of [CPU, MEMORY, EPHEMERAL_STORAGE, GPU, KVM]) expect(counted[i]).toBe(2 ** 43);
+      expect(counted[PODS]).toBe(1);
+      expect(1_024 * 2 ** 43).toBeLessThanOrEqual(Number.MAX_SAFE_INTEGER + 1);
+    },
+  );
+
   const Mi = 2 ** 20;
   const takes = (memory: number, more: object = {}): object => ({
     name: 'x',

@@ -3,6 +3,9 @@ import { explain } from '../../../src/placement/explain.ts';
 import type { NodeFacts } from '../../../src/placement/facts.ts';
 import { Inventory } from '../../../src/placement/inventory.ts';
 import { place } from '../../../src/placement/place.ts';
+import { podFacts } from '../../../src/placement/podfacts.ts';
+import { CPU } from '../../../src/placement/resources.ts';
+import { storedMeta } from '../../support/storedmeta.ts';
 import { type Amounts, aNode, aPod, aRequest, ranges } from './builders.ts';
 
 const tcp = (port: number) => ({ port, protocol: 'TCP' as const });
@@ -37,6 +40,27 @@ describe('a pod', () => {
     expect(fail).toThrow(SyntaxError);
     expect(wanting20000(inventory)).toContain(noPorts);
     expect(freeOn(inventory)).toEqual({ a: 48 });
+  });
+
+  test.each([
+    ['1e30', '1e30'],
+    ['more than a number can be', '9'.repeat(330)],
+  ])('that asks for %s leaves the node as it was when it goes', (_much, much) => {
+    const inventory = inventoryOf(aNode('a'));
+    inventory.setPod(aPod('small', 'a', { cpu: 4, memory: 16 }));
+    const before = [...(inventory.node('a')?.used ?? [])];
+    const requests = { cpu: much, memory: much, 'ephemeral-storage': much };
+    const huge = Array.from({ length: 1_000 }, (_, i) =>
+      podFacts({
+        metadata: storedMeta({ name: `huge-${i}`, uid: `huge-${i}` }),
+        spec: { nodeName: 'a', containers: [{ name: 'c', resources: { requests } }] },
+      }),
+    );
+    for (const facts of huge) if (facts !== undefined) inventory.setPod(facts);
+    expect(inventory.node('a')?.free[CPU]).toBeLessThan(0);
+    for (const facts of huge) inventory.removePod(facts?.uid ?? '');
+    expect(inventory.node('a')?.used).toEqual(before);
+    expect(freeOn(inventory)).toEqual({ a: 50 });
   });
 
   test('says whether it had been counted when it goes, and goes once', () => {

@@ -79,3 +79,19 @@ test('the sums follow every change', () => {
   tell({ kind: 'deleted', object: ended });
   expect([cpu('n1'), cpu('n2')]).toEqual([500, 0]);
 });
+
+test.each([
+  ['1e30', '1e30'],
+  ['more than a number can be', '9'.repeat(330)],
+])('a pod that asks for %s takes nothing of the others with it when it goes', (_much, much) => {
+  let tell: (change: Change<PodRequests>) => void = () => undefined;
+  const usages = createNodeUsages({
+    onChange: (handler) => void (tell = handler),
+  } as Informer<PodRequests>);
+  tell({ kind: 'added', object: keepRequests(aPod('n1')) });
+  const huge = keepRequests(aPod('n1', 'Running', { containers: [container(much, much)] }));
+  for (let i = 0; i < 1_000; i++) tell({ kind: 'added', object: huge });
+  expect(usages.of('n1').cpuMilli).toBe(500 + 1_000 * 2 ** 43);
+  for (let i = 0; i < 1_000; i++) tell({ kind: 'deleted', object: huge });
+  expect(usages.of('n1')).toEqual({ cpuMilli: 500, memoryBytes: gib, gpus: 0 });
+});

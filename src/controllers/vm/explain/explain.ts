@@ -60,7 +60,8 @@ export function explainVm({ vm, config, image, nodes, pods, vms, settings }: Exp
   const memory = memoryToGoOnFrom(vm, effective, { image: () => image });
   const request = placementRequest(vm, effective, settings, memory);
   const architecture = frozen?.architecture ?? architectureOf({ vm, config, image });
-  return explain(inventory, { ...request, architecture });
+  // Where nothing but reserved ports is in the way the VM goes without them (`placeLeavingOut`).
+  return explain(inventory, { ...request, architecture, reservedPorts: [] });
 }
 
 /** Undefined where nobody says it, as of an image of a registry. */
