@@ -1,4 +1,4 @@
-/** The chart as an OCI artifact, as `helm pull` and `helm install` take it. Its default values name the images of the release by digest. */
+/** The chart as an OCI artifact, as `helm pull` and `helm install` take it. Its Chart.yaml names the images of the release by digest. */
 import { readFile, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
@@ -20,10 +20,9 @@ export async function chartManifest(
   source: Source,
 ): Promise<Artifact> {
   const files = await chartFiles(folder);
-  const description = parse(files.get('Chart.yaml')?.toString() ?? '') as Record<string, unknown>;
-  const values = releasedValues(files.get('values.yaml')?.toString() ?? '', images, source.version);
-  files.set('values.yaml', Buffer.from(values));
-  const config = newBlob('application/vnd.cncf.helm.config.v1+json', jsonOf(description));
+  const description = releasedDescription(files.get('Chart.yaml')?.toString() ?? '', images, source.version);
+  files.set('Chart.yaml', Buffer.from(description));
+  const config = newBlob('application/vnd.cncf.helm.config.v1+json', jsonOf(parse(description)));
   const content = newBlob('application/vnd.cncf.helm.chart.content.v1.tar+gzip', await archiveOf(files));
   return newArtifact(
     {
@@ -40,19 +39,22 @@ export async function chartManifest(
   );
 }
 
-/** values.yaml with its comments; a tag with a digest is pulled by the digest. */
-export function releasedValues(
-  values: string,
+/**
+ * Chart.yaml with the annotations that name the images (svc3.imageOf in the chart's templates); a tag with a digest is pulled by the digest.
+ * Default values would be no place for them: `helm upgrade --reuse-values` keeps those of the chart before.
+ */
+export function releasedDescription(
+  description: string,
   { svc3, runner }: { svc3: ReleasedImage; runner: ReleasedImage },
   version: string,
 ): string {
-  const document = parseDocument(values);
-  for (const [path, image] of [
-    [['image'], svc3],
-    [['runner', 'image'], runner],
+  const document = parseDocument(description);
+  for (const [key, image] of [
+    ['image', svc3],
+    ['runner-image', runner],
   ] as const) {
-    document.setIn([...path, 'repository'], image.repository);
-    document.setIn([...path, 'tag'], `${version}@${image.digest}`);
+    document.setIn(['annotations', `svc3.dev/${key}-repository`], image.repository);
+    document.setIn(['annotations', `svc3.dev/${key}-tag`], `${version}@${image.digest}`);
   }
   return document.toString({ lineWidth: 0 });
 }

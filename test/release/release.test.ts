@@ -163,7 +163,7 @@ describe('documents', () => {
 });
 
 describe('the chart', () => {
-  test('is what helm pulls, and its default values name the images by digest', async () => {
+  test('is what helm pulls, and names the images by digest, whatever the values of another release say', async () => {
     const tools = await ensureTools('helm');
     const env = { ...process.env, HELM_REGISTRY_CONFIG: join(scratch, 'helm.json') };
     const helm = async (...parameters: string[]) =>
@@ -171,19 +171,25 @@ describe('the chart', () => {
     const login = ['--username', registry.username, '--password', registry.password];
     await helm('registry', 'login', registry.address, '--plain-http', ...login);
     const chart = [`oci://${registry.address}/team/charts/svc3`, '--plain-http', '--version', '3.0.0'];
-    expect((await helm('show', 'chart', ...chart)).stdout).toContain('name: svc3');
-    const values = parse((await helm('show', 'values', ...chart)).stdout) as {
-      image: object;
-      runner: { image: object };
-    };
-    const named = (reference: string) => ({
-      repository: reference.slice(0, reference.indexOf(':3.0.0')),
-      tag: reference.slice(reference.indexOf(':3.0.0') + 1),
+    const described = parse((await helm('show', 'chart', ...chart)).stdout) as Record<string, unknown>;
+    const tagOf = (reference: string) => reference.slice(reference.indexOf(':3.0.0') + 1);
+    expect(described).toMatchObject({
+      name: 'svc3',
+      annotations: {
+        'svc3.dev/image-repository': `${registry.address}/team/svc3`,
+        'svc3.dev/image-tag': tagOf(released.svc3),
+        'svc3.dev/runner-image-tag': tagOf(released.runner),
+      },
     });
-    expect(values).toMatchObject({ image: named(released.svc3), runner: { image: named(released.runner) } });
     await helm('pull', ...chart);
-    const rendered = await helm('template', 'svc3', join(scratch, 'svc3-3.0.0.tgz'), '-n', 'svc3-system');
-    expect(rendered.stdout).toContain(`image: ${released.svc3}`);
+    // As `helm upgrade --reuse-values` gives them.
+    const before = join(scratch, 'before.yaml');
+    await writeFile(before, (await helm('show', 'values', ...chart)).stdout);
+    const archive = join(scratch, 'svc3-3.0.0.tgz');
+    const { stdout } = await helm('template', 'svc3', archive, '-n', 'svc3-system', '-f', before);
+    expect(stdout).toContain(`image: ${released.svc3}\n`);
+    expect(stdout).toContain(`image: ${released.runner}\n`);
+    expect(stdout).toContain(`SVC3_RUNNER_IMAGE: "${released.runner}"`);
   });
 });
 

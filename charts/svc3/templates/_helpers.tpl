@@ -23,12 +23,23 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
+{{/*
+An image: what the values say, else what the release has written into Chart.yaml, else the name and the chart's appVersion. Not among the default
+values, which `helm upgrade --reuse-values` keeps from the chart before. Call with (dict "root" . "values" .Values.image "key" "image" "name" "svc3").
+*/}}
+{{- define "svc3.imageOf" -}}
+{{- $annotations := .root.Chart.Annotations | default dict }}
+{{- $repository := .values.repository | default (index $annotations (printf "svc3.dev/%s-repository" .key)) | default .name }}
+{{- $tag := .values.tag | default (index $annotations (printf "svc3.dev/%s-tag" .key)) | default (.root.Chart.AppVersion | replace "+" "_") }}
+{{- printf "%s:%s" $repository $tag }}
+{{- end }}
+
 {{- define "svc3.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default (.Chart.AppVersion | replace "+" "_") }}
+{{ include "svc3.imageOf" (dict "root" . "values" .Values.image "key" "image" "name" "svc3") }}
 {{- end }}
 
 {{- define "svc3.runnerImage" -}}
-{{ .Values.runner.image.repository }}:{{ .Values.runner.image.tag | default (.Chart.AppVersion | replace "+" "_") }}
+{{ include "svc3.imageOf" (dict "root" . "values" .Values.runner.image "key" "runner-image" "name" "svc3-runner") }}
 {{- end }}
 
 {{/* What Pod Security "restricted" asks of a pod. */}}
@@ -191,6 +202,9 @@ SVC3_STORE_URL: {{ .Values.store.url | quote }}
 SVC3_STORE_PREFIX: {{ .Values.store.prefix | quote }}
 SVC3_UPLOAD_EXPIRY_HOURS: {{ .Values.store.uploadExpiryHours | quote }}
 SVC3_REMOTE_REGISTRIES: {{ join "," .Values.remoteRegistries | quote }}
+{{- if and .Values.insecureRegistries.enabled (not .Values.nodeAgent.enabled) }}
+{{- fail "insecureRegistries.enabled needs nodeAgent.enabled: only the node agent lets nodes trust such registries, and takes the trust back" }}
+{{- end }}
 SVC3_INSECURE_REGISTRIES_ENABLED: {{ .Values.insecureRegistries.enabled | quote }}
 SVC3_INSECURE_REGISTRIES_ALLOWED: {{ join "," .Values.insecureRegistries.allowed | quote }}
 SVC3_PLACEMENT_WHEN_FULL: {{ .Values.placement.whenFull | quote }}

@@ -6,25 +6,29 @@ import { parseQuantity } from '../../api/quantity.ts';
 import { flag } from '../../config.ts';
 import type { VmSettings } from './settings.ts';
 
-const range = z
-  .string()
-  .regex(/^\d{1,5}-\d{1,5}$/, 'must be FIRST-LAST')
-  .transform((text): PortRange => {
-    const [first = 0, last = 0] = text.split('-').map(Number);
-    return { first, last };
-  })
-  .refine(({ first, last }) => first >= 1024 && first <= last && last <= 65_535, {
-    message: 'must lie between 1024 and 65535, the first port before the last',
-  });
+const rangeFrom = (lowest: number) =>
+  z
+    .string()
+    .regex(/^\d{1,5}-\d{1,5}$/, 'must be FIRST-LAST')
+    .transform((text): PortRange => {
+      const [first = 0, last = 0] = text.split('-').map(Number);
+      return { first, last };
+    })
+    .refine(({ first, last }) => first >= lowest && first <= last && last <= 65_535, {
+      message: `must lie between ${lowest} and 65535, the first port before the last`,
+    });
+const range = rangeFrom(1);
+/** Every port of it is given to VMs, unasked: none that nodes have for themselves, as 22 and 443. */
+const ownRange = rangeFrom(1024);
 
 /** Settings of the operator for VMs, as the chart writes them; extends `CommonSettings`. */
 export const vmEnvironment = {
   SVC3_GPU_PASSTHROUGH_ENABLED: flag(false),
   SVC3_HOST_PORTS_ALLOWED: range.default(defaultAllowedHostPorts),
   /** Unset: VMs get no host port for it. */
-  SVC3_PORT_RANGE_SSH: range.optional(),
-  SVC3_PORT_RANGE_SCREENSHARE: range.optional(),
-  SVC3_PORT_RANGE_VNC: range.optional(),
+  SVC3_PORT_RANGE_SSH: ownRange.optional(),
+  SVC3_PORT_RANGE_SCREENSHARE: ownRange.optional(),
+  SVC3_PORT_RANGE_VNC: ownRange.optional(),
   SVC3_NODE_PORT_SSH: flag(true),
   SVC3_NODE_PORT_SCREENSHARE: flag(true),
   /** Chart value `vnc.hostPort`: the raw console, without a password, is a port of the node. */

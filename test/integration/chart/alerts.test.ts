@@ -77,8 +77,8 @@ describe('metrics of VMs', () => {
     };
     expect(relabelings).toEqual([
       { sourceLabels: ['__meta_kubernetes_pod_controller_kind'], regex: 'VM', action: 'keep' },
-      { sourceLabels: ['__meta_kubernetes_pod_controller_name'], targetLabel: 'vm' },
-      { sourceLabels: ['__meta_kubernetes_pod_node_name'], targetLabel: 'node' },
+      { sourceLabels: ['__meta_kubernetes_pod_controller_name'], targetLabel: 'vm', action: 'replace' },
+      { sourceLabels: ['__meta_kubernetes_pod_node_name'], targetLabel: 'node', action: 'replace' },
     ]);
   });
 

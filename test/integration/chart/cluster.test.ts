@@ -230,6 +230,30 @@ describe('the pull Secret of a namespace', () => {
     expect(await outcome(operator.delete(secrets, { name, namespace: tenant }))).toBe('ok');
   });
 
+  // A StorageVersionMigration writes every Secret as it is, to have it encrypted with the key of the day.
+  test('whoever may write Secrets may write it as it is, and change no field of it', async () => {
+    const boss = await tenantUser('secret-migrator', everything);
+    await admin.apply(secrets, pullSecret(ours));
+    const patched = (body: object) =>
+      outcome(boss.patch(secrets, { name, namespace: tenant }, { type: 'merge', body }));
+    const other = Buffer.from('{"auths":{"r.example.com":{}}}').toString('base64');
+    await expect.poll(() => patched({ data: { '.dockerconfigjson': other } })).toContain(refusal);
+    expect(await patched({})).toBe('ok');
+    expect(await outcome(boss.apply(secrets, pullSecret(ours)))).toBe('ok');
+    const owner = { apiVersion: 'v1', kind: 'ConfigMap', name: 'a', uid: 'a' };
+    for (const change of [
+      { data: { more: other } },
+      { immutable: true },
+      { metadata: { labels: { a: 'b' } } },
+      { metadata: { labels: null } },
+      { metadata: { annotations: { a: 'b' } } },
+      { metadata: { finalizers: ['a.example.com/b'] } },
+      { metadata: { ownerReferences: [owner] } },
+    ])
+      expect(await patched(change), JSON.stringify(change)).toContain(refusal);
+    await admin.delete(secrets, { name, namespace: tenant });
+  });
+
   test('the operator reads and writes this Secret in any namespace and no other one', async () => {
     const operator = await identity('svc3-system', 'svc3-operator');
     const named = {

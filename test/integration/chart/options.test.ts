@@ -138,10 +138,12 @@ describe('ways to the api', () => {
     '--set=api.gateway.hostnames={vms.example.com}',
     json('api.gateway.parentRefs', [{ name: 'public', namespace: 'gateways', sectionName: 'tls' }]),
   ];
+  // With what the schemas of the Gateway API fill in, so that Argo CD finds its lists as it wrote them.
+  const parent = { group: 'gateway.networking.k8s.io', kind: 'Gateway' };
   const route = {
-    parentRefs: [{ name: 'public', namespace: 'gateways', sectionName: 'tls' }],
+    parentRefs: [{ ...parent, name: 'public', namespace: 'gateways', sectionName: 'tls' }],
     hostnames: ['vms.example.com'],
-    rules: [{ backendRefs: [{ name: 'svc3-api', port: 443 }] }],
+    rules: [{ backendRefs: [{ group: '', kind: 'Service', name: 'svc3-api', port: 443, weight: 1 }] }],
   };
 
   test('a TLSRoute, which passes TLS through', async () => {
@@ -158,7 +160,11 @@ describe('ways to the api', () => {
 
   test('an HTTPRoute with the policy by which the Gateway trusts the api', async () => {
     const objects = await rendered(...ended);
-    expect(specOf(objects, 'HTTPRoute', 'svc3-api')).toEqual(route);
+    const matches = [{ path: { type: 'PathPrefix', value: '/' } }];
+    expect(specOf(objects, 'HTTPRoute', 'svc3-api')).toEqual({
+      ...route,
+      rules: route.rules.map((rule) => ({ ...rule, matches })),
+    });
     expect(specOf(objects, 'BackendTLSPolicy', 'svc3-api')).toEqual({
       targetRefs: [{ group: '', kind: 'Service', name: 'svc3-api' }],
       validation: {
@@ -166,6 +172,12 @@ describe('ways to the api', () => {
         caCertificateRefs: [{ group: '', kind: 'ConfigMap', name: 'svc3-ca' }],
       },
     });
+  });
+
+  test('a parent that is no Gateway stays what the values say', async () => {
+    const mesh = { group: '', kind: 'Service', name: 'mesh' };
+    const objects = await rendered(...gateway, json('api.gateway.parentRefs', [mesh]));
+    expect(specOf(objects, 'TLSRoute', 'svc3-api')['parentRefs']).toEqual([mesh]);
   });
 
   // The names inside the cluster have a certificate of their own, which no authority has signed.
@@ -283,6 +295,7 @@ test.each([
     "additional properties 'limit' not allowed",
   ],
   ['a port beyond the last one', ['portRanges.vnc=5999-70000'], "at '/portRanges/vnc'"],
+  ['a port that nodes have for themselves', ['portRanges.ssh=22-60'], "at '/portRanges/ssh'"],
   ['port 0', ['hostPorts.allowed=0-100'], "at '/hostPorts/allowed'"],
   [
     'a range that ends before it begins',

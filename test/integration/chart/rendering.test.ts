@@ -4,6 +4,7 @@ import { cp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { PodSpec, PolicyRule } from '../../../src/api/core.ts';
 import { namespaces, objectNames, productVersion } from '../../../src/api/meta.ts';
+import { releasedDescription } from '../../../src/release/chart.ts';
 import { temporaryFolder } from '../../support/controlplane.ts';
 import { type Rendered, allOn, chart, helmTemplate, helmTemplateOf, objectsOf, rendered } from './helm.ts';
 
@@ -33,6 +34,56 @@ test('chart, package and API have one version', async () => {
   expect(version).toBe(productVersion);
   expect(chart).toContain(`\nversion: ${productVersion}\n`);
   expect(chart).toContain(`\nappVersion: ${productVersion}\n`);
+});
+
+describe('images', () => {
+  const digest = `sha256:${'a'.repeat(64)}`;
+  const settingsOf = async (folder: string, ...args: string[]) =>
+    named(objectsOf(await helmTemplateOf(folder, ...args)), 'ConfigMap', 'svc3-settings').data;
+
+  /** The chart as a release writes it. */
+  async function released(): Promise<string> {
+    const folder = temporaryFolder();
+    await cp(chart, folder, { recursive: true });
+    const file = join(folder, 'Chart.yaml');
+    const image = (name: string) => ({ repository: `r.example.com:5000/${name}`, digest });
+    const images = { svc3: image('svc3'), runner: image('svc3-runner') };
+    await writeFile(file, releasedDescription(await readFile(file, 'utf8'), images, '3.0.0'));
+    return folder;
+  }
+
+  test('of a chart that was not released have its version', async () => {
+    expect(await settingsOf(chart)).toMatchObject({
+      SVC3_WORKER_IMAGE: `svc3:${productVersion}`,
+      SVC3_RUNNER_IMAGE: `svc3-runner:${productVersion}`,
+    });
+  });
+
+  // Helm's --reuse-values gives the new chart the default values of the one before.
+  test('of a release are its own in every pod, also with the values of another one', async () => {
+    const folder = await released();
+    const objects = objectsOf(await helmTemplateOf(folder, '-f', join(chart, 'values.yaml')));
+    const used = podsOf(objects).flatMap(({ containers }) => containers.map(({ image }) => image));
+    const [own, runner] = ['svc3', 'svc3-runner'].map((name) => `r.example.com:5000/${name}:3.0.0@${digest}`);
+    expect(new Set(used)).toEqual(new Set([own, runner]));
+    expect(await settingsOf(folder)).toMatchObject({ SVC3_WORKER_IMAGE: own, SVC3_RUNNER_IMAGE: runner });
+  });
+
+  test('of a mirror have its name and the digests of the release, until values say otherwise', async () => {
+    const folder = await released();
+    const mirror = [
+      '--set=image.repository=m.example.com/svc3',
+      '--set=runner.image.repository=m.example.com/r',
+    ];
+    expect(await settingsOf(folder, ...mirror)).toMatchObject({
+      SVC3_WORKER_IMAGE: `m.example.com/svc3:3.0.0@${digest}`,
+      SVC3_RUNNER_IMAGE: `m.example.com/r:3.0.0@${digest}`,
+    });
+    expect(await settingsOf(folder, '--set=image.tag=mine', '--set=runner.image.tag=its')).toMatchObject({
+      SVC3_WORKER_IMAGE: 'r.example.com:5000/svc3:mine',
+      SVC3_RUNNER_IMAGE: 'r.example.com:5000/svc3-runner:its',
+    });
+  });
 });
 
 test('a version with the digest of its artifact, as Flux gives it, makes valid labels', async () => {
@@ -214,6 +265,13 @@ test('the node agent sees certs.d also where insecure registries are not allowed
   ];
   expect(paths(await rendered())).toEqual(all);
   expect(paths(await rendered('--set=insecureRegistries.enabled=true'))).toEqual(all);
+});
+
+test('nodes are not let trust a registry where no agent would take it back', async () => {
+  const without = '--set=nodeAgent.enabled=false';
+  const both = helmTemplate('--set=insecureRegistries.enabled=true', without);
+  await expect(both).rejects.toThrow('insecureRegistries.enabled needs nodeAgent.enabled');
+  await expect(helmTemplate(without)).resolves.toContain('svc3-operator');
 });
 
 /** Those of operator, api, node agent and `helm test`. */

@@ -1,5 +1,8 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { releasedValues } from '../../../src/release/chart.ts';
+import { parse } from 'yaml';
+import { releasedDescription } from '../../../src/release/chart.ts';
 import { parsePackages } from '../../../src/release/debian.ts';
 import { provenanceOf } from '../../../src/release/provenance.ts';
 import { targetOf } from '../../../src/release/release.ts';
@@ -31,17 +34,40 @@ it('packages of development are not in what runs', () => {
   expect(found.map(({ name, version }) => `${name}@${version}`)).toEqual(['@s/b@2.0.0', 'a@1.0.0']);
 });
 
-it('values keep their comments and name images by version and digest', () => {
-  const values =
-    '# Image.\nimage:\n  repository: svc3\n  tag: ""\nrunner:\n  image: {repository: r, tag: ""}\n';
+const chart = (file: string): string =>
+  readFileSync(join(import.meta.dirname, '../../../charts/svc3', file), 'utf8');
+
+it('the description of the chart names images by version and digest, and stays as it is otherwise', () => {
+  const description = chart('Chart.yaml');
   const images = {
     svc3: { repository: 'r.example.com/svc3', digest: digest('a') },
     runner: { repository: 'r.example.com/svc3-runner', digest: digest('b') },
   };
-  const written = releasedValues(values, images, '3.0.0');
-  expect(written).toContain('# Image.\nimage:\n  repository: r.example.com/svc3\n');
-  expect(written).toContain(`3.0.0@${digest('a')}`);
-  expect(written).toContain(`3.0.0@${digest('b')}`);
+  const written = releasedDescription(description, images, '3.0.0');
+  expect(parse(written)).toEqual({
+    ...(parse(description) as object),
+    annotations: {
+      'svc3.dev/image-repository': 'r.example.com/svc3',
+      'svc3.dev/image-tag': `3.0.0@${digest('a')}`,
+      'svc3.dev/runner-image-repository': 'r.example.com/svc3-runner',
+      'svc3.dev/runner-image-tag': `3.0.0@${digest('b')}`,
+    },
+  });
+  // Its templates read these names.
+  const templates = chart('templates/_helpers.tpl');
+  expect(templates).toContain('"svc3.dev/%s-repository" .key');
+  expect(templates).toContain('"svc3.dev/%s-tag" .key');
+});
+
+// `helm upgrade --reuse-values` keeps the default values of the chart before: with images among them its pods would run on under new rights and kinds.
+it('default values name no image', () => {
+  const { image, runner } = parse(chart('values.yaml')) as Record<'image', object> & {
+    runner: { image: object };
+  };
+  expect([image, runner.image]).toEqual([
+    expect.objectContaining({ repository: '', tag: '' }),
+    expect.objectContaining({ repository: '', tag: '' }),
+  ]);
 });
 
 it('the provenance of changes that are not committed names no commit', () => {
