@@ -220,7 +220,9 @@ async function isSeen({ cluster: { client } }: Setting): Promise<boolean> {
 async function removeNoise({ cluster: { client } }: Setting): Promise<void> {
   const kinds = [...failingKinds, pods];
   const pathOf = (kind: Resource<KubeObject>) => resourcePath(kind, { namespace: failing });
-  for (const kind of failingKinds) await client.request({ method: 'DELETE', path: pathOf(kind) });
+  // All of a kind in one call.
+  for (const kind of failingKinds)
+    await client.request({ method: 'DELETE', path: pathOf(kind), timeoutMs: 300_000 });
   const isEmpty = async () => {
     const left = await Promise.all(
       kinds.map((kind) =>

@@ -252,7 +252,7 @@ interface World {
   readonly client: RootClient;
   readonly sides: Sides;
   readonly adminToken: string;
-  /** Of callers that may read the VMs of the small namespace. */
+  /** Of callers that may read the VMs of both namespaces. */
   readonly callers: readonly string[];
 }
 
@@ -295,8 +295,17 @@ function changeEverySecond(client: RootClient, namespace: string): { stop(): Pro
   };
 }
 
-/** Service accounts that may read the VMs of a namespace; their tokens. */
-async function makeCallers(client: RootClient, namespace: string): Promise<string[]> {
+/** Service accounts of a namespace that may read the VMs of it and of another; their tokens. */
+async function makeCallers(client: RootClient, namespace: string, other: string): Promise<string[]> {
+  await letCallersRead(client, namespace, namespace);
+  await letCallersRead(client, namespace, other);
+  const accounts = Array.from({ length: callerCount }, (_, index) => `caller-${index}`);
+  const tokens: string[] = [];
+  for (const name of accounts) tokens.push(await identity(client, name, { namespace }));
+  return tokens;
+}
+
+async function letCallersRead(client: RootClient, from: string, namespace: string): Promise<void> {
   await client.create(roles, {
     metadata: { name: 'callers', namespace },
     rules: [{ apiGroups: ['svc3.dev'], resources: ['vms'], verbs: ['get', 'list', 'watch'] }],
@@ -305,17 +314,9 @@ async function makeCallers(client: RootClient, namespace: string): Promise<strin
     metadata: { name: 'callers', namespace },
     roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'callers' },
     subjects: [
-      {
-        apiGroup: 'rbac.authorization.k8s.io',
-        kind: 'Group',
-        name: `system:serviceaccounts:${namespace}`,
-      },
+      { apiGroup: 'rbac.authorization.k8s.io', kind: 'Group', name: `system:serviceaccounts:${from}` },
     ],
   });
-  const accounts = Array.from({ length: callerCount }, (_, index) => `caller-${index}`);
-  const tokens: string[] = [];
-  for (const name of accounts) tokens.push(await identity(client, name, { namespace }));
-  return tokens;
 }
 
 /** The sides in turns, another first each time; the median of each. */
@@ -373,7 +374,7 @@ async function measure(): Promise<Outcome> {
   try {
     await installDefinitions(client);
     await fill(client, large);
-    const callers = await makeCallers(client, 'small');
+    const callers = await makeCallers(client, 'small', 'large');
     return await withApi(plane, client, async (sides) => {
       const world = { client, sides, adminToken: plane.adminToken, callers };
       const rows: object[] = [];
