@@ -3,18 +3,14 @@
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { main } from '../cli/main.ts';
+import { guardOutput } from '../cli/unread.ts';
 import { messageOf } from '../errors.ts';
 import type { Environment } from '../cli/environment.ts';
 
 const abort = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => abort.abort());
 
-// A reader that has seen enough (`svc3 vm list | head -1`) is no failure.
-for (const stream of [process.stdout, process.stderr]) {
-  stream.on('error', (error: NodeJS.ErrnoException) => {
-    process.exit(error.code === 'EPIPE' ? 0 : 1);
-  });
-}
+const output = guardOutput(process);
 
 // Whatever nobody caught (an error event of a socket) is one line too, never a stack trace.
 process.on('uncaughtException', (error) => {
@@ -30,13 +26,15 @@ const environment: Environment = {
   stdout: process.stdout,
   stderr: process.stderr,
   signal: abort.signal,
+  endWhenUnread: () => output.endWhenUnread(),
   now: () => new Date(),
 };
 
-process.exitCode = await main(process.argv.slice(2), environment, {
+const exitCode = await main(process.argv.slice(2), environment, {
   openKubernetes: async (target) => (await import('../cli/kubernetes.ts')).openKubernetes(target),
   openServer: async (target) => (await import('../cli/kubernetes.ts')).openServer(target),
   openHttp: async (target) => (await import('../cli/service/http/service.ts')).openHttp(target),
   openIssuer: async (caFile) => (await import('../cli/oidc/issuer.ts')).openIssuer(caFile),
   localCluster: async () => (await import('../cli/dev.ts')).createLocalCluster(environment),
 });
+output.end(exitCode);

@@ -35,7 +35,10 @@ interface OptionBase {
   readonly complete?: NameSource;
 }
 
-/** `toggle` may stand alone (yes) or carry `=yes|no|true|false`; absent means: inherit. `list` repeats and splits at commas. `gib`: a number of GiB, or a size with its unit. */
+/**
+ * `toggle` may stand alone (yes) or carry `=yes|no|true|false`; absent means: inherit. `list` repeats and splits at commas; one that is
+ * `clearable` is `undefined` where nobody gave it, and empty where it was given so. `gib`: a number of GiB, or a size with its unit.
+ */
 export type OptionSpec = OptionBase &
   (
     | { readonly kind: 'flag' }
@@ -49,7 +52,7 @@ export type OptionSpec = OptionBase &
       }
     | { readonly kind: 'gib'; readonly placeholder: string }
     | { readonly kind: 'choice'; readonly choices: readonly string[]; readonly fallback?: string }
-    | { readonly kind: 'list'; readonly placeholder: string }
+    | { readonly kind: 'list'; readonly placeholder: string; readonly clearable?: boolean }
   );
 
 export type ArgumentSpecs = Readonly<Record<string, ArgumentSpec>>;
@@ -66,11 +69,13 @@ type Scalar<O extends OptionSpec> = O extends { kind: 'integer' | 'gib' }
 /** What a command gets for an option: absent ones are `false`, empty, their fallback or `undefined`. */
 export type OptionValue<O extends OptionSpec> = O extends { kind: 'flag' }
   ? boolean
-  : O extends { kind: 'list' }
-    ? readonly string[]
-    : O extends { required: true } | { fallback: string | number }
-      ? Scalar<O>
-      : Scalar<O> | undefined;
+  : O extends { kind: 'list'; clearable: true }
+    ? readonly string[] | undefined
+    : O extends { kind: 'list' }
+      ? readonly string[]
+      : O extends { required: true } | { fallback: string | number }
+        ? Scalar<O>
+        : Scalar<O> | undefined;
 
 /** What a command gets for an argument. */
 export type ArgumentValue<A extends ArgumentSpec> = A extends { variadic: true }
@@ -101,6 +106,8 @@ interface CommandBase<A extends ArgumentSpecs, O extends OptionSpecs> {
   readonly options?: O;
   /** Groups of options of which exactly one must be given. */
   readonly exactlyOne?: readonly (readonly (keyof O & string)[])[];
+  /** Nothing is half done where it ends, so that it does as soon as nobody reads what it writes; any other goes on to its end. */
+  readonly onlyShows?: boolean;
   /** Formats of `-o` besides the usual ones. */
   readonly outputs?: readonly string[];
   readonly examples: readonly Example[];

@@ -11,6 +11,7 @@ export function listCommand(kind: Kind): Command {
     path: [kind, 'list'],
     summary: `List the ${nouns[kind]}s of a namespace`,
     options: listOptions,
+    onlyShows: true,
     examples: [
       { line: `svc3 ${kind} list`, summary: 'With state and progress' },
       { line: `svc3 ${kind} list --watch`, summary: 'And follow what is being made' },
@@ -25,6 +26,7 @@ export function getCommand(kind: Kind): Command {
     path: [kind, 'get'],
     summary: `Show one ${nouns[kind]}`,
     arguments: { name: { summary: `Name of the ${nouns[kind]}`, complete: plurals[kind] } },
+    onlyShows: true,
     examples: [
       { line: `svc3 ${kind} get ${samples[kind]}`, summary: 'With state, progress and what keeps it' },
       { line: `svc3 ${kind} get ${samples[kind]} -o json | jq -r .state`, summary: 'For a script' },
@@ -103,6 +105,7 @@ export function remoteListCommand(kind: Kind): Command {
     path: [path, 'list'],
     summary: `List what the remote registries of the installation hold`,
     description: 'It needs the HTTP API.',
+    onlyShows: true,
     examples: [{ line: `svc3 ${path} list`, summary: 'What can be pulled' }],
     async run(context) {
       const { disks, ns } = await disksOf(context, kind);

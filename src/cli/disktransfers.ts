@@ -119,6 +119,7 @@ export function downloadCommand(kind: Kind): Command {
       file: { summary: 'File to write, or - for standard output' },
     },
     options: { force: { kind: 'flag', summary: 'Overwrite the file' } },
+    onlyShows: true,
     examples: [
       {
         line: `svc3 ${kind} download ${samples[kind]} ./disk.${kind === 'iso' ? 'iso' : 'qcow2'}`,

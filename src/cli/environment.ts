@@ -25,5 +25,7 @@ export interface Environment {
   readonly stderr: OutputStream;
   /** Aborted by Ctrl-C and SIGTERM. */
   readonly signal: AbortSignal;
+  /** From now on the process ends as soon as nobody reads its standard output; before that it goes on to its end. */
+  endWhenUnread(): void;
   now(): Date;
 }

@@ -71,7 +71,8 @@ export const kindOptions = {
 } as const satisfies OptionSpecs;
 
 /** Not every command has all of them. */
-type KindInput = Partial<Input<ArgumentSpecs, typeof kindOptions>['options']>;
+type Kinds = Input<ArgumentSpecs, typeof kindOptions>['options'];
+type KindInput = { readonly [K in keyof Kinds]?: Kinds[K] | undefined };
 
 /** The options in the words of `/api/v1`; reads the files of SSH keys. What nobody said is absent, which means: inherited. */
 export async function kindSettingsOf(options: KindInput): Promise<SettingsRequest> {

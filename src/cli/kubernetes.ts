@@ -4,12 +4,18 @@ import type { Service } from './service/types.ts';
 import { createKubernetesService } from './service/kubernetes/service.ts';
 import { createClient } from '../kube/client.ts';
 import { createInformer } from '../kube/informer.ts';
-import { loadKubeconfig } from '../kube/connection.ts';
+import { loadKubeconfig, readPem } from '../kube/connection.ts';
 import { fieldManagers, productVersion } from '../api/meta.ts';
+import { callerOf } from './users/caller.ts';
 import { createUsers } from './users/users.ts';
 import { insidePlugin } from './tokencache.ts';
 
-const callerOptions = { userAgent: `svc3/${productVersion}`, fieldManager: fieldManagers.cli };
+const callerOptions = {
+  userAgent: `svc3/${productVersion}`,
+  fieldManager: fieldManagers.cli,
+  // A user's machine has the memory that a pod of the api has not, and each page costs the way to the cluster and back.
+  pageSize: 500,
+};
 
 /** kube-apiserver as the kubeconfig's user, and the users of svc3. */
 export async function openClient({
@@ -27,6 +33,7 @@ export async function openClient({
     client,
     server: connection.server,
     context: connection.context ?? '',
+    caller: await callerOf(connection, readPem),
     ownBearer: () => client.credential.bearer(),
     warning,
   });

@@ -78,6 +78,7 @@ async function dispatch(
   }
   const format = checkedFormat(text(words.values, 'output'), command.outputs ?? []);
   const input = inputFor(command, words);
+  if (command.onlyShows === true) environment.endWhenUnread();
   const { context, close, exitCode } = createContext(environment, connections, {
     values: words.values,
     format,

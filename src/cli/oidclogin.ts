@@ -57,7 +57,8 @@ export async function oidcLogin(
     { ...(issuerUrl === undefined ? {} : { issuerUrl }), ...(clientId === undefined ? {} : { clientId }) },
     issuerUrl !== undefined && clientId !== undefined ? undefined : await reached.oidcClient(),
   );
-  const caFile = absolute(context, options['oidc-ca-file']);
+  const { 'oidc-ca-file': authority } = options;
+  const caFile = authority === undefined ? undefined : path.resolve(authority);
   const tokens = await deviceLogin({
     issuer: await context.openIssuer(caFile),
     client,
@@ -88,10 +89,6 @@ async function check(reached: ReachedApi, token: string, { issuerUrl, clientId }
     const hint = `does kube-apiserver have --oidc-issuer-url=${issuerUrl} and --oidc-client-id=${clientId}?`;
     throw new Svc3Error('Unauthorized', `${cause.message}; ${hint}`, { cause });
   }
-}
-
-function absolute({ environment }: Context, file: string | undefined): string | undefined {
-  return file === undefined ? undefined : path.resolve(environment.variables['PWD'] ?? '.', file);
 }
 
 function told(code: DeviceCode, { issuerUrl, clientId }: OidcClient): string {

@@ -25,7 +25,7 @@ export interface Output {
   warning(text: string): void;
   /** Overwrites one line on a terminal; says nothing elsewhere. */
   progress(text: string): void;
-  /** Says on stderr what has found no place in what was printed; once, at the end of a command. */
+  /** Clears the line of progress and says on stderr what has found no place in what was printed: at the end, or before another program writes. */
   flush(): void;
 }
 
@@ -107,6 +107,7 @@ class FormattedOutput implements Output {
   }
 
   flush(): void {
+    this.#clearProgress();
     for (const text of this.#warnings) this.#say(`Warning: ${text}`);
     this.#warnings = [];
   }

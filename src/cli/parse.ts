@@ -233,7 +233,7 @@ function withWords(
 
 function absent(spec: OptionSpec): Value | undefined {
   if (spec.kind === 'flag') return false;
-  if (spec.kind === 'list') return [];
+  if (spec.kind === 'list') return spec.clearable === true ? undefined : [];
   return 'fallback' in spec ? spec.fallback : undefined;
 }
 

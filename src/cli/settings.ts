@@ -119,10 +119,11 @@ export const ownOptions = {
   metadata: { kind: 'list', placeholder: 'K=V,...', summary: 'Values the guest reads through cloud-init' },
 } as const satisfies OptionSpecs;
 
-type OwnInput = Input<ArgumentSpecs, typeof ownOptions>['options'] & Pick<SettingsInput, 'node'>;
+type Own = Input<ArgumentSpecs, typeof ownOptions>['options'];
+type OwnInput = { readonly [K in keyof Own]: Own[K] | undefined } & Pick<SettingsInput, 'node'>;
 
 /** They and the node, in the words of `/api/v1`. */
-export function ownSettingsOf({ node, ports, metadata }: OwnInput): Partial<DeployRequest> {
+export function ownSettingsOf({ node, ports, metadata = [] }: OwnInput): Partial<DeployRequest> {
   return withoutUndefined({
     node,
     reservedPorts: ports,

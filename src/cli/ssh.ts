@@ -1,3 +1,7 @@
+import { spawn } from 'node:child_process';
+import { constants } from 'node:os';
+import { Svc3Error } from '../errors.ts';
+
 export interface SshTarget {
   readonly name: string;
   readonly namespace: string;
@@ -42,4 +46,26 @@ export function sshWords(target: SshTarget): string[] {
 /** ssh hands ProxyCommand to a shell and expands % in it. */
 function shellQuoted(word: string): string {
   return `'${word.replaceAll("'", String.raw`'\''`).replaceAll('%', '%%')}'`;
+}
+
+/**
+ * Runs ssh at this terminal to its end; the signal ends it before.
+ *
+ * @returns its exit code; where a signal ended it 128 and the number of that, as shells say it
+ * @throws Svc3Error BadRequest where there is no ssh
+ */
+export function runSsh(words: readonly string[], signal: AbortSignal): Promise<number> {
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted();
+    const child = spawn('ssh', words, { stdio: 'inherit' });
+    const stop = () => void child.kill('SIGTERM');
+    signal.addEventListener('abort', stop, { once: true });
+    child.once('error', (cause) => {
+      reject(new Svc3Error('BadRequest', 'ssh cannot be started: install an OpenSSH client', { cause }));
+    });
+    child.once('exit', (code, endedBy) => {
+      signal.removeEventListener('abort', stop);
+      resolve(code ?? 128 + (endedBy === null ? 0 : constants.signals[endedBy]));
+    });
+  });
 }

@@ -11,6 +11,13 @@ export interface CachedToken {
   readonly expirationTimestamp?: string;
 }
 
+/** Where a token comes from. */
+export interface TokenIssuer {
+  issue(): Promise<CachedToken>;
+  /** Whether one that is kept is still taken; it may have been withdrawn, or its cluster made anew. */
+  isTaken(token: string): Promise<boolean>;
+}
+
 /** Set for credential plugins that this program starts: one that is this program again would never end. */
 export const insidePlugin = 'SVC3_INSIDE_PLUGIN';
 
@@ -18,13 +25,13 @@ export const insidePlugin = 'SVC3_INSIDE_PLUGIN';
 const renewBeforeMs = 10 * 60_000;
 
 /**
- * The token kept for `key` while it is good for a while, else a new one, kept in a file of its owner only. While nobody can issue
- * one for the moment, the old one until its end.
+ * The token kept for `key` while it is good for a while and is taken, else a new one, kept in a file of its owner only. While nobody
+ * can issue one for the moment, the old one until its end.
  */
 export async function cachedToken(
   environment: Environment,
   key: string,
-  issue: () => Promise<CachedToken>,
+  { issue, isTaken }: TokenIssuer,
 ): Promise<CachedToken> {
   const { variables, home } = environment;
   const root = variables['XDG_CACHE_HOME'] ?? '';
@@ -32,13 +39,14 @@ export async function cachedToken(
   const file = path.join(root === '' ? path.join(home, '.cache') : root, 'svc3', 'tokens', `${name}.json`);
   const kept = await readToken(file);
   const leftMs = Date.parse(kept?.expirationTimestamp ?? '') - environment.now().getTime();
-  if (kept !== undefined && leftMs > renewBeforeMs) return kept;
+  const isLong = leftMs > renewBeforeMs;
+  if (kept !== undefined && isLong && (await isTaken(kept.token))) return kept;
   try {
     const fresh = await issue();
     if (fresh.expirationTimestamp !== undefined) await writePrivate(file, JSON.stringify(fresh));
     return fresh;
   } catch (error) {
-    if (kept === undefined || leftMs <= 0 || !isPassing(error)) throw error;
+    if (kept === undefined || isLong || leftMs <= 0 || !isPassing(error)) throw error;
     return kept;
   }
 }

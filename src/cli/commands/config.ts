@@ -24,12 +24,11 @@ const configSet = command({
     { line: 'svc3 config set namespace team-a', summary: 'Work in a namespace by default' },
     { line: 'svc3 config set baseUrl', summary: 'Go back to the kubeconfig' },
   ],
-  async run({ out, config, environment }, { arguments: given, options: { 'api-url': apiUrl } }) {
+  async run({ out, config }, { arguments: given, options: { 'api-url': apiUrl } }) {
     const { key, value } = apiUrl === undefined ? given : { key: 'baseUrl', value: apiUrl };
     if (key === undefined || (apiUrl !== undefined && given.key !== undefined))
       throw usageError('what to set is needed once: KEY VALUE, or --api-url URL');
-    const folder = environment.variables['PWD'] ?? '.';
-    const change = { [key]: value === undefined ? undefined : checked(key, value, folder) };
+    const change = { [key]: value === undefined ? undefined : checked(key, value) };
     let former: Config = {};
     await config.update(async (present) => {
       if (key === 'baseUrl') former = ofFormerAddress(present, change[key]);
@@ -54,9 +53,9 @@ function forgotten({ baseUrl, ...former }: Config): string {
   return `${keys.join(' and ')} of ${baseUrl} ${verb} forgotten; svc3 login URL gets those of another address`;
 }
 
-function checked(key: string, value: string, folder: string): string {
+function checked(key: string, value: string): string {
   if (key === 'baseUrl') return checkedUrl(value) ?? value;
-  if (key === 'caFile') return path.resolve(folder, value);
+  if (key === 'caFile') return path.resolve(value);
   if (key === 'namespace' && !/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(value)) {
     throw usageError(`namespace: "${value}" is not a namespace's name`);
   }
@@ -66,6 +65,7 @@ function checked(key: string, value: string, folder: string): string {
 const configView = command({
   path: ['config', 'view'],
   summary: 'Show the configuration of this program; tokens stay hidden',
+  onlyShows: true,
   examples: [
     { line: 'svc3 config view', summary: 'What is configured, and in which file' },
     { line: 'svc3 config view -o json | jq -r .baseUrl', summary: 'One value, for a script' },

@@ -132,6 +132,7 @@ const devStatus = command({
     name: { kind: 'text', placeholder: 'NAME', summary: 'Name of the cluster', fallback: 'default' },
   },
   outputs: ['env'],
+  onlyShows: true,
   examples: [
     { line: 'svc3 dev status', summary: 'What runs' },
     {

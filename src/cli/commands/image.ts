@@ -1,3 +1,4 @@
+import { repositoryOf } from '../../api/repository.ts';
 import { command, type Command } from '../command.ts';
 import { deleteAll } from '../deletion.ts';
 import { copyCommand, deleteCommand, describeCommand, getCommand, listCommand } from '../diskcommands.ts';
@@ -89,9 +90,7 @@ const imagePrune = command({
 
 /** By name, or by the place in the store that a VM was pinned to when its configuration named it. */
 function isUsed(name: string, namespace: string, used: readonly string[]): boolean {
-  return used.some(
-    (image) => image === name || image.split('@', 1)[0]?.endsWith(`/${namespace}/${name}`) === true,
-  );
+  return used.some((image) => image === name || repositoryOf(image).endsWith(`/${namespace}/${name}`));
 }
 
 export const commands: readonly Command[] = [

@@ -6,6 +6,7 @@ const nodeList = command({
   path: ['node', 'list'],
   summary: 'List the nodes that take VMs of a namespace',
   options: watchOption,
+  onlyShows: true,
   examples: [
     { line: 'svc3 node list', summary: 'Nodes with what is free on them' },
     { line: 'svc3 node list -o wide', summary: 'With free GPUs, and why a GPU cannot be used' },
@@ -18,6 +19,7 @@ const nodeTop = command({
   summary: 'Show the CPU and memory that are used of each node',
   description:
     'Figures are those of metrics-server, read at kube-apiserver with the right to nodes of Kubernetes and of metrics.k8s.io. 1000m of CPU are one core; the percentages are of what pods may have of the node.',
+  onlyShows: true,
   examples: [{ line: 'svc3 node top', summary: 'Every node' }],
   async run({ out, service }) {
     const { nodes } = await service();

@@ -79,6 +79,7 @@ const poolList = command({
   path: ['pool', 'list'],
   summary: 'List the VM pools of a namespace',
   options: listOptions,
+  onlyShows: true,
   examples: [
     { line: 'svc3 pool list', summary: 'All pools of the namespace' },
     { line: 'svc3 pool list --watch', summary: 'And every change' },
@@ -90,6 +91,7 @@ const poolGet = command({
   path: ['pool', 'get'],
   summary: 'Show one VM pool',
   arguments: { name: { summary: 'Name of the pool', complete: 'vmPools' } },
+  onlyShows: true,
   examples: [
     { line: 'svc3 pool get ci', summary: 'As a table' },
     { line: 'svc3 pool get ci -o json | jq .idle', summary: 'Guests that wait' },

@@ -6,6 +6,7 @@ const regcredList = command({
   path: ['regcred', 'list'],
   summary: 'List the registry credentials of a namespace, without passwords',
   description: 'Only cluster administrators manage registry credentials.',
+  onlyShows: true,
   examples: [
     { line: 'svc3 regcred list', summary: 'Of the default namespace' },
     { line: 'svc3 regcred list --namespace team-a -o json', summary: 'Of another one, for a script' },

@@ -7,6 +7,7 @@ import { serviceAccountView } from '../views.ts';
 const saList = command({
   path: ['sa', 'list'],
   summary: 'List the service accounts of a namespace',
+  onlyShows: true,
   examples: [{ line: 'svc3 sa list', summary: 'All of the namespace' }],
   async run({ out, namespace, service }) {
     const [{ serviceAccounts }, ns] = await Promise.all([service(), namespace()]);

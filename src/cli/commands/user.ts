@@ -8,7 +8,7 @@ const userGetToken = command({
   path: ['user', 'get-token'],
   summary: 'Get a token, valid for one hour',
   description:
-    'It is a token of your account in svc3-users. With -o exec-credential this program is a credential plugin of kubectl: the token is kept and renewed before it ends.',
+    'It is a token of your account in svc3-users. With -o exec-credential this program is a credential plugin of kubectl: the token is kept, and renewed before it ends or once the cluster does not take it any more.',
   options: {
     'from-kubeconfig': { kind: 'flag', summary: "The kubeconfig's own token, with its own expiry, instead" },
     user: {
@@ -44,9 +44,10 @@ const userGetToken = command({
       const key =
         users.cacheKey(options['from-kubeconfig'] ? undefined : options.user) +
         (options['from-kubeconfig'] ? 'own' : '');
-      const token = await cachedToken(context.environment, key, () =>
-        options['from-kubeconfig'] ? users.ownToken() : users.token(person),
-      );
+      const token = await cachedToken(context.environment, key, {
+        issue: () => (options['from-kubeconfig'] ? users.ownToken() : users.token(person)),
+        isTaken: (kept) => users.isTaken(kept),
+      });
       out.line(
         JSON.stringify({
           apiVersion: execVersion(context.environment.variables['KUBERNETES_EXEC_INFO']),
@@ -143,6 +144,7 @@ const userRemove = command({
 const userList = command({
   path: ['user', 'list'],
   summary: 'List the users',
+  onlyShows: true,
   examples: [{ line: 'svc3 user list', summary: 'Names and their accounts in svc3-users' }],
   async run({ out, users }) {
     await out.list(userView, await (await users()).list());

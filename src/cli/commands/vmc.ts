@@ -38,6 +38,7 @@ const vmcList = command({
   path: ['vmc', 'list'],
   summary: 'List the VM configurations of a namespace',
   options: listOptions,
+  onlyShows: true,
   examples: [
     { line: 'svc3 vmc list', summary: 'All configurations of the namespace' },
     { line: 'svc3 vmc list -o yaml', summary: 'Every field' },
@@ -50,6 +51,7 @@ const vmcGet = command({
   path: ['vmc', 'get'],
   summary: 'Show one VM configuration',
   arguments: { name: { summary: 'Name of the configuration', complete: 'vmConfigs' } },
+  onlyShows: true,
   examples: [
     { line: 'svc3 vmc get builder', summary: 'As a table' },
     { line: 'svc3 vmc get builder -o yaml', summary: 'Every field' },

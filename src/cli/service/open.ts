@@ -78,6 +78,7 @@ export interface OpenOptions {
 /** An HTTP API that has answered. */
 export interface ReachedApi {
   readonly baseUrl: string;
+  /** From wherever it is asked for later. */
   readonly caFile?: string;
   readonly version: string;
   /** @throws Unauthorized where it refuses the token; one that gives no rights is none of its business */
@@ -153,9 +154,8 @@ class CommandOpener implements Opener {
 
   async account(): Promise<{ readonly loginKubeconfig: string; readonly loginContext: string | undefined }> {
     const { context: loginContext } = await this.#backend();
-    const folder = this.#variable('PWD') ?? '.';
     const files = kubeconfigSource(this.#options).split(path.delimiter);
-    const loginKubeconfig = files.map((file) => path.resolve(folder, file)).join(path.delimiter);
+    const loginKubeconfig = files.map((file) => path.resolve(file)).join(path.delimiter);
     return { loginKubeconfig, loginContext };
   }
 
@@ -169,7 +169,7 @@ class CommandOpener implements Opener {
     if (baseUrl === undefined) throw new Svc3Error('BadRequest', 'URL is missing; usage: svc3 login URL');
     const authority =
       caFile ?? this.#variable('SVC3_CA_FILE') ?? (baseUrl === saved.baseUrl ? saved.caFile : undefined);
-    const address = { baseUrl, ...(authority === undefined ? {} : { caFile: authority }) };
+    const address = { baseUrl, ...(authority === undefined ? {} : { caFile: path.resolve(authority) }) };
     const openWith = (token: () => Promise<string>) =>
       this.#openHttp({ ...address, token }, async () => (await this.#backend()).service);
     const service = await openWith(() => Promise.reject(needsApi()));
@@ -243,7 +243,8 @@ class CommandOpener implements Opener {
   async #accountToken(): Promise<string> {
     const { users } = await this.#backend();
     const { environment } = this.#options;
-    return (await cachedToken(environment, users.cacheKey(), () => users.token({}))).token;
+    const issuer = { issue: () => users.token({}), isTaken: (token: string) => users.isTaken(token) };
+    return (await cachedToken(environment, users.cacheKey(), issuer)).token;
   }
 
   /** The token that `svc3 login` has saved, each time it is asked for. */

@@ -39,9 +39,14 @@ export interface UsersOptions {
   readonly client: KubeClient;
   readonly server: string;
   readonly context: string;
+  /** Whose kubeconfig it is, as `callerOf` has it. */
+  readonly caller: string;
   ownBearer(): Promise<{ readonly token: string; readonly expirationTimestamp?: string } | undefined>;
   warning(text: string): void;
 }
+
+/** Who waits for a token has something else in mind. */
+const answerMs = 5000;
 
 const group = 'rbac.authorization.k8s.io';
 
@@ -50,7 +55,8 @@ const rightsName = (account: string) => `svc3-user-${account}`;
 
 /** People as ServiceAccounts of `svc3-users` (spec: "Authentication" 2, 4 and 5). */
 export function createUsers(options: UsersOptions) {
-  const { client } = options;
+  const { client, server, context, caller } = options;
+  const taken = new Map<string, Promise<boolean>>();
   return {
     async list(): Promise<UserItem[]> {
       const selector = `${labels.user}=true`;
@@ -63,7 +69,11 @@ export function createUsers(options: UsersOptions) {
     add: (name: string, rights: Rights) => addUser(client, name, rights),
     remove: (name: string) => removeUser(client, name),
     ownName: () => ownName(client),
-    token: ({ name }: { readonly name?: string }) => userToken(options, name),
+    async token({ name }: { readonly name?: string }) {
+      const issued = await userToken(options, name);
+      taken.set(issued.token, Promise.resolve(true));
+      return issued;
+    },
     async ownToken() {
       const bearer = await options.ownBearer();
       if (bearer !== undefined) return bearer;
@@ -72,7 +82,12 @@ export function createUsers(options: UsersOptions) {
         'the kubeconfig has no bearer token: its user is known by a client certificate or a password',
       );
     },
-    cacheKey: (name?: string) => JSON.stringify([options.server, options.context, name ?? '']),
+    cacheKey: (name?: string) => JSON.stringify([server, context, caller, name ?? '']),
+    isTaken(token: string) {
+      const answer = taken.get(token) ?? isTaken(client, token);
+      taken.set(token, answer);
+      return answer;
+    },
   };
 }
 
@@ -238,6 +253,17 @@ async function userToken({ client, warning }: UsersOptions, name: string | undef
       );
     }
     throw error;
+  }
+}
+
+/** No refusal but Unauthorized is about the token itself. */
+async function isTaken(client: KubeClient, token: string): Promise<boolean> {
+  try {
+    const signal = AbortSignal.timeout(answerMs);
+    await client.withToken(token).create(selfSubjectReviews, {}, { signal });
+    return true;
+  } catch (error) {
+    return !isSvc3Error(error, 'Unauthorized');
   }
 }
 

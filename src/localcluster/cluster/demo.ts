@@ -8,7 +8,7 @@ export interface DemoCluster {
 }
 
 /** Why a VM is not Ready that a cluster has just brought up again: its node and its runner come first. */
-const startingReasons = ['Pending', 'Starting', 'NodeLost', 'RunnerUnreachable', 'GuestNotReady'];
+const startingReasons = new Set(['Pending', 'Starting', 'NodeLost', 'RunnerUnreachable', 'GuestNotReady']);
 
 const where = ['-n', namespaces.default];
 
@@ -56,5 +56,5 @@ function stateOf(json: string): { isReady: boolean; isStarting: boolean; reason:
   const { status } = JSON.parse(json) as { status?: { conditions?: readonly Condition[] } };
   const ready = status?.conditions?.find(({ type }) => type === 'Ready');
   const reason = ready?.reason ?? 'Pending';
-  return { isReady: ready?.status === 'True', isStarting: startingReasons.includes(reason), reason };
+  return { isReady: ready?.status === 'True', isStarting: startingReasons.has(reason), reason };
 }

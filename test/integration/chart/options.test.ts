@@ -163,7 +163,7 @@ describe('ways to the api', () => {
     const matches = [{ path: { type: 'PathPrefix', value: '/' } }];
     expect(specOf(objects, 'HTTPRoute', 'svc3-api')).toEqual({
       ...route,
-      rules: route.rules.map((rule) => ({ ...rule, matches })),
+      rules: route.rules.map((rule) => Object.assign({ matches }, rule)),
     });
     expect(specOf(objects, 'BackendTLSPolicy', 'svc3-api')).toEqual({
       targetRefs: [{ group: '', kind: 'Service', name: 'svc3-api' }],

@@ -79,7 +79,7 @@ describe('svc3 user', () => {
     });
   });
 
-  it('is a credential plugin that keeps its token and renews it before it ends', async () => {
+  it('is a credential plugin that keeps its token, and renews it before it ends and once it is refused', async () => {
     await ok(run(['user', 'add', `${person}.plugin`]));
     const plugin = () =>
       json<{ kind: string; apiVersion: string; status: Token }>(
@@ -94,6 +94,8 @@ describe('svc3 user', () => {
     const kept = JSON.parse(await readFile(join(folder, file), 'utf8')) as Token;
     await writeFile(join(folder, file), JSON.stringify({ ...kept, token: 'old', expirationTimestamp: soon }));
     expect((await plugin()).status.token).not.toBe('old');
+    await writeFile(join(folder, file), JSON.stringify({ ...kept, token: 'refused' }));
+    expect((await plugin()).status.token).not.toBe('refused');
     await ok(run(['user', 'remove', `${person}.plugin`]));
   });
 
@@ -149,6 +151,7 @@ const users = () =>
     client: cluster.client,
     server: cluster.server,
     context: 'test',
+    caller: 'admin',
     ownBearer: () => Promise.resolve(undefined),
     warning: () => undefined,
   });

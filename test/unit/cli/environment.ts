@@ -39,6 +39,7 @@ export function aTerminal(options: TerminalOptions = {}): Terminal {
     stdout: stdout.stream,
     stderr: stderr.stream,
     signal: options.signal ?? new AbortController().signal,
+    endWhenUnread: () => undefined,
     now: options.now ?? (() => now),
   };
   return { environment, stdout: stdout.text, stderr: stderr.text };

@@ -1,6 +1,6 @@
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Svc3Error } from '../../../src/errors.ts';
 import type { HttpTarget } from '../../../src/cli/service/open.ts';
@@ -86,8 +86,9 @@ test('a login at the issuer of the installation shows address and code, and keep
 test('issuer, client and certificate authority of the command line need no --oidc, and no installation that says them', async () => {
   const words = ['--oidc-issuer-url', issuerUrl, '--oidc-client-id', 'mine', '--oidc-ca-file', 'ca.pem'];
   const { code, opened } = await svc3(['login', url, ...words]);
-  expect([code, opened]).toEqual([0, ['/work/ca.pem']]);
-  expect(await saved()).toMatchObject({ loginClient: 'mine', loginIssuerCaFile: '/work/ca.pem' });
+  const caFile = resolve('ca.pem');
+  expect([code, opened]).toEqual([0, [caFile]]);
+  expect(await saved()).toMatchObject({ loginClient: 'mine', loginIssuerCaFile: caFile });
 });
 
 test('address and code are shown to whoever reads JSON, too, without what a terminal would obey', async () => {
@@ -173,4 +174,45 @@ test('a login without a refresh token says that it will not last', async () => {
   const { code, stderr } = await svc3(['login', url, '--oidc'], { told, issuer });
   expect([code, stderr]).toEqual([0, expect.stringContaining('gave no refresh token')]);
   expect(await saved()).not.toHaveProperty('refreshToken');
+});
+
+test.each([
+  ['--ca-file', ['--ca-file', 'ca.pem'], {}],
+  ['SVC3_CA_FILE', [], { SVC3_CA_FILE: 'ca.pem' }],
+] as const)(
+  'the certificate authority of %s is kept as where it is, whoever says another folder',
+  async (_, words, variables) => {
+    const authorities: unknown[] = [];
+    const world = { taken: 'given' };
+    await run(
+      ['login', url, '--token-stdin', ...words],
+      { home, variables: { PWD: '/elsewhere', ...variables }, stdin: 'given' },
+      {
+        openHttp(target: HttpTarget) {
+          authorities.push(target.caFile);
+          return Promise.resolve(anApi(target, world));
+        },
+      },
+    );
+    const caFile = resolve('ca.pem');
+    expect(await saved()).toMatchObject({ token: 'given', caFile });
+    expect(new Set(authorities)).toEqual(new Set([caFile]));
+  },
+);
+
+test('the kubeconfig of a login and a configured certificate authority are kept as where they are', async () => {
+  const variables = { PWD: '/elsewhere', KUBECONFIG: 'mine:/other' };
+  const users = { token: () => Promise.resolve({ token: 'issued' }) } as never;
+  const close = () => Promise.resolve();
+  await run(
+    ['login', url],
+    { home, variables },
+    {
+      openKubernetes: () => Promise.resolve({ service: {} as never, users, close }),
+      openHttp: (target) => Promise.resolve(anApi(target, { taken: 'issued' })),
+    },
+  );
+  expect(await saved()).toMatchObject({ token: 'issued', loginKubeconfig: `${resolve('mine')}:/other` });
+  await run(['config', 'set', 'caFile', 'ca.pem'], { home, variables });
+  expect(await saved()).toMatchObject({ caFile: resolve('ca.pem') });
 });

@@ -18,6 +18,9 @@ async function prune(...words: string[]) {
         disk('by-vm'),
         disk('by-config'),
         disk('by-place'),
+        disk('by-tag'),
+        disk('by-pinned-tag'),
+        disk('by-tag-of-config'),
         disk('by-pool'),
         disk('by-guest'),
         disk('unused'),
@@ -37,13 +40,19 @@ async function prune(...words: string[]) {
         [
           { image: 'by-vm' },
           { image: `registry.example.com:5000/svc3/x/by-place@sha256:${'0'.repeat(64)}` },
+          { image: 'registry.example.com:5000/svc3/x/by-tag:latest' },
+          { image: `registry.example.com:5000/svc3/x/by-pinned-tag:latest@sha256:${'0'.repeat(64)}` },
           { name: 'saved', image: '' },
           { image: `registry.example.com:5000/svc3/y/unused@sha256:${'0'.repeat(64)}` },
         ] as VmItem[],
     } as Partial<Service['vms']>,
-    vmConfigs: { list: async () => [{ image: 'by-config' }] as VmConfigItem[] } as Partial<
-      Service['vmConfigs']
-    >,
+    vmConfigs: {
+      list: async () =>
+        [
+          { image: 'by-config' },
+          { image: 'registry.example.com:5000/svc3/x/by-tag-of-config:latest' },
+        ] as VmConfigItem[],
+    } as Partial<Service['vmConfigs']>,
     vmPools: {
       list: async () =>
         [

@@ -1,6 +1,14 @@
 import { execFileSync } from 'node:child_process';
-import { describe, expect, it } from 'vitest';
-import { sshWords } from '../../../src/cli/ssh.ts';
+import { existsSync } from 'node:fs';
+import { access, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
+import { describe, expect, it, onTestFinished, test, vi } from 'vitest';
+import { main } from '../../../src/cli/main.ts';
+import type { Service } from '../../../src/cli/service/types.ts';
+import { runSsh, sshWords } from '../../../src/cli/ssh.ts';
+import { aTerminal } from './environment.ts';
 
 const target = {
   name: 'web',
@@ -73,4 +81,75 @@ describe('ssh to a VM', () => {
       `${tunnel.join('\n')}\n`,
     );
   });
+});
+
+/** Puts a program in the place of ssh; returns its folder. */
+async function aProgram(script: string): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'svc3-ssh-'));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  await writeFile(join(folder, 'ssh'), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+  vi.stubEnv('PATH', `${folder}:${process.env['PATH'] ?? ''}`);
+  onTestFinished(() => void vi.unstubAllEnvs());
+  return folder;
+}
+
+describe('a session of ssh', () => {
+  it.each([
+    ['exit 7', 7],
+    ['kill -HUP $$', 129],
+    ['kill -KILL $$', 137],
+  ])('that ends with "%s" has exit code %i', async (script, code) => {
+    await aProgram(script);
+    expect(await runSsh([], new AbortController().signal)).toBe(code);
+  });
+
+  it('ends with the command that began it', async () => {
+    const folder = await aProgram('touch "$1"; exec sleep 600');
+    const begun = join(folder, 'begun');
+    const abort = new AbortController();
+    const ended = runSsh([begun], abort.signal);
+    await expect
+      .poll(() =>
+        access(begun).then(
+          () => true,
+          () => false,
+        ),
+      )
+      .toBe(true);
+    abort.abort();
+    expect(await ended).toBe(143);
+  });
+
+  it('does not begin where somebody has had enough', async () => {
+    await expect(runSsh([], AbortSignal.abort(new Error('enough')))).rejects.toThrow('enough');
+  });
+});
+
+/** A VM whose SSH server answers the second time. */
+function aVm(): Service {
+  const streams = [new PassThrough().destroy(), new PassThrough()];
+  streams[1]?.write('SSH-2.0');
+  const vms = {
+    get: () => Promise.resolve({ status: 'Running' }),
+    tunnel: () => Promise.resolve(streams.shift()),
+  };
+  return { vms, close: () => Promise.resolve() } as unknown as Service;
+}
+
+test('the line of progress is gone before ssh writes to the terminal', async () => {
+  const folder = await aProgram('touch "$(dirname "$0")/begun"; exit 3');
+  const { environment } = aTerminal({
+    variables: { SVC3_API_URL: 'https://svc3.example.com', SVC3_TOKEN: 't' },
+    isTTY: true,
+  });
+  const written: [text: string, isSshThere: boolean][] = [];
+  const write = (text: string | Uint8Array) =>
+    written.push([Buffer.from(text).toString('utf8'), existsSync(join(folder, 'begun'))]) > 0;
+  const terminal = { ...environment, stderr: { isTTY: true, write } };
+  const openHttp = () => Promise.resolve(aVm());
+  expect(await main(['vm', 'ssh', 'web', '-n', 'x'], terminal, { openHttp } as never)).toBe(3);
+  expect(written).toEqual([
+    ['\r\u001b[KVM web: waiting for its SSH server', false],
+    ['\r\u001b[K', false],
+  ]);
 });

@@ -9,6 +9,8 @@ import { cachedToken, isRenewalDue, type CachedToken } from '../../../src/cli/to
 const now = new Date('2026-11-01T10:00:00Z');
 const until = (minutes: number): string => new Date(now.getTime() + minutes * 60_000).toISOString();
 
+const taken = (_token: string) => Promise.resolve(true);
+
 /** A cache in a folder of its own; tokens are numbered. */
 async function cache(minutes: number | undefined) {
   const root = await mkdtemp(join(tmpdir(), 'svc3-tokens-'));
@@ -23,12 +25,15 @@ async function cache(minutes: number | undefined) {
   return {
     folder,
     environment,
-    issue: async (key = 'a'): Promise<string> =>
+    issue: async (key = 'a', isTaken = taken): Promise<string> =>
       (
-        await cachedToken(environment, key, async (): Promise<CachedToken> => {
-          issued += 1;
-          const token = `token-${issued}`;
-          return minutes === undefined ? { token } : { token, expirationTimestamp: until(minutes) };
+        await cachedToken(environment, key, {
+          isTaken,
+          async issue(): Promise<CachedToken> {
+            issued += 1;
+            const token = `token-${issued}`;
+            return minutes === undefined ? { token } : { token, expirationTimestamp: until(minutes) };
+          },
         })
       ).token,
   };
@@ -56,12 +61,29 @@ test.each([
 ] as const)('one that ends within ten minutes %s', async (_what, reason, minutes, outcome) => {
   const { issue, environment } = await cache(minutes);
   await issue();
-  const away = () => Promise.reject(new Svc3Error(reason, 'no'));
-  const seen = await cachedToken(environment, 'a', away).then(
+  const issuer = { issue: () => Promise.reject(new Svc3Error(reason, 'no')), isTaken: taken };
+  const seen = await cachedToken(environment, 'a', issuer).then(
     ({ token }) => token,
     (error: Svc3Error) => error.reason,
   );
   expect(seen).toBe(outcome);
+});
+
+test('one that is not taken any more is replaced, once', async () => {
+  const { issue } = await cache(60);
+  const asked: string[] = [];
+  const isTaken = (token: string) => Promise.resolve(asked.push(token) > 1);
+  await issue();
+  expect([await issue('a', isTaken), await issue('a', isTaken)]).toEqual(['token-2', 'token-2']);
+  expect(asked).toEqual(['token-1', 'token-2']);
+});
+
+test('one that is not taken any more is not used while its server is away', async () => {
+  const { issue, environment } = await cache(60);
+  await issue();
+  const away = new Svc3Error('ServiceUnavailable', 'away');
+  const issuer = { issue: () => Promise.reject(away), isTaken: () => Promise.resolve(false) };
+  await expect(cachedToken(environment, 'a', issuer)).rejects.toBe(away);
 });
 
 test('one without an end is not kept', async () => {

@@ -70,6 +70,7 @@ function aCluster(kept: Readonly<Record<string, Labels>>) {
     client,
     server: 'https://c',
     context: 'c',
+    caller: 'somebody',
     ownBearer: () => Promise.resolve(undefined),
     warning: () => undefined,
   });

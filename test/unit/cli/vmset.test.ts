@@ -55,11 +55,16 @@ describe('svc3 vm set', () => {
     ],
     ['--when-deleted delete', { disk: { whenDeleted: 'Delete' } }],
     ['--iso=', { iso: '' }],
+    ['--ssh-key=', { sshAuthorizedKeys: [] }],
+    ['--toleration=', { tolerations: [] }],
+    ['--metadata=', { customVMMetadata: {} }],
   ])('%s names just that', async (line, request) => {
-    expect(await set(line.split(' '))).toMatchObject({ code: 0, stderr: '', request, wait: true });
+    const outcome = await set(line.split(' '));
+    expect(outcome).toMatchObject({ code: 0, stderr: '', wait: true });
+    expect(outcome.request).toEqual(request);
   });
 
-  test.each([[''], ['--no-wait'], ['--metadata=']])('%s is a usage error', async (line) => {
+  test.each([[''], ['--no-wait']])('%s is a usage error', async (line) => {
     expect(await set(line === '' ? [] : [line])).toMatchObject({
       code: 2,
       stderr: 'svc3: at least one setting is needed; see svc3 vm set --help\n',

@@ -26,7 +26,7 @@ const vmSet = command({
   path: ['vm', 'set'],
   summary: 'Change settings of a VM after its deployment',
   description:
-    'It says what applies now and what waits for the next start of the guest (svc3 vm restart). Where a change needs another pod, it is refused for a VM without a persistent disk. A list that is given replaces the one before; a port that cannot be had is refused. An empty --iso takes the medium out.',
+    'It says what applies now and what waits for the next start of the guest (svc3 vm restart). Where a change needs another pod, it is refused for a VM without a persistent disk. A list that is given replaces the one before, and an empty one (--metadata=) takes out all of it; a port that cannot be had is refused. An empty --iso takes the medium out.',
   arguments: { name: { summary: 'Name of the VM', complete: 'vms' } },
   options: {
     ...settings,
@@ -37,6 +37,9 @@ const vmSet = command({
     },
     ...ownOptions,
     ...kindSettings,
+    metadata: { ...ownOptions.metadata, clearable: true },
+    'ssh-key': { ...kindSettings['ssh-key'], clearable: true },
+    toleration: { ...kindSettings.toleration, clearable: true },
     'no-wait': { kind: 'flag', summary: 'Return as soon as the change is accepted' },
   },
   examples: [
@@ -44,7 +47,12 @@ const vmSet = command({
     { line: 'svc3 vm set build-1 --disable-vnc=no', summary: 'Turn the VNC console on again' },
   ],
   async run({ out, namespace, service, signal, ifInterrupted }, { arguments: { name }, options }) {
-    const request = { ...settingsOf(options), ...ownSettingsOf(options), ...(await kindSettingsOf(options)) };
+    const request = {
+      ...settingsOf(options),
+      ...ownSettingsOf(options),
+      ...(await kindSettingsOf(options)),
+      ...clearedBy(options),
+    };
     const fields = await namingOptions(() => fieldsOf(request));
     if (fields.length === 0) throw usageError('at least one setting is needed; see svc3 vm set --help');
     const [{ vms }, ns] = await Promise.all([service(), namespace()]);
@@ -55,6 +63,21 @@ const vmSet = command({
     await out.done('vm', name, outcome(fields, changed));
   },
 });
+
+interface Clearable {
+  readonly metadata: readonly string[] | undefined;
+  readonly 'ssh-key': readonly string[] | undefined;
+  readonly toleration: readonly string[] | undefined;
+}
+
+/** Of lists that are given empty nothing is to be left: absent means that they stay. */
+function clearedBy({ metadata, 'ssh-key': keys, toleration }: Clearable): VmChangeRequest {
+  return {
+    ...(metadata?.length === 0 ? { customVMMetadata: {} } : {}),
+    ...(keys?.length === 0 ? { sshAuthorizedKeys: [] } : {}),
+    ...(toleration?.length === 0 ? { tolerations: [] } : {}),
+  };
+}
 
 /** The fields of VM.spec that the request changes. @throws Svc3Error Invalid where it is none */
 async function fieldsOf(request: VmChangeRequest): Promise<readonly string[]> {

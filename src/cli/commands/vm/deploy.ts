@@ -1,3 +1,4 @@
+import { defaults } from '../../../api/meta.ts';
 import { formatTraceparent, parseTraceparent } from '../../../api/traceparent.ts';
 import type { DeployWait } from '../../../usecases/deploy.ts';
 import type { DeployRequest, SettingsRequest } from '../../../wire/vmschemas.ts';
@@ -20,7 +21,7 @@ const vmDeploy = command({
   path: ['vm', 'deploy'],
   summary: 'Deploy a VM from a configuration, an image or a pool, and wait until it runs',
   description:
-    'What is given here overrides the configuration. Without NAME the VM is called vm- and five characters. A VM that does not run within the time-out, or whose image a registry refuses, is removed again.',
+    'What is given here overrides the configuration. Without NAME the VM is called vm- and five characters. A VM that does not run within the time-out is deleted, with --no-wait where --timeout, CONFIG or POOL says one; so is a VM that is waited for and whose image a registry refuses.',
   arguments: { name: { summary: 'Name of the VM', optional: true } },
   options: {
     config: {
@@ -68,8 +69,8 @@ const vmDeploy = command({
       kind: 'integer',
       unit: 'minutes',
       placeholder: 'MIN',
-      summary: 'Minutes to wait for the VM',
-      fallback: 10,
+      summary:
+        'Minutes from its creation until the VM must run, else it is deleted; without it 10, whatever CONFIG or POOL says, and with --no-wait what these say, else none',
     },
     'no-wait': { kind: 'flag', summary: 'Return as soon as the VM is accepted' },
     'wait-for': {
@@ -126,7 +127,7 @@ const vmDeploy = command({
     });
     const progress = (text: string) => out.progress(text);
     const wait = waitOf(options['no-wait'], options['wait-for']);
-    const fate = leftBehind(name, options['generate-name'], options.timeout);
+    const fate = leftBehind(name, options['generate-name'], minutesOf(options.timeout, options['no-wait']));
     ifInterrupted(`no longer waiting; ${fate}`);
     const traceparent = traceparentOf(environment);
     const vm = await namingOptions(() =>
@@ -143,9 +144,18 @@ function traceparentOf({ variables }: Environment): string | undefined {
   return context === undefined ? undefined : formatTraceparent(context);
 }
 
+/** How long the VM has to start; undefined where only its configuration or pool says it. */
+function minutesOf(timeout: number | undefined, noWait: boolean): number | undefined {
+  return timeout ?? (noWait ? undefined : defaults.startDeadlineSeconds / 60);
+}
+
 /** A deploy goes on without who asked for it. */
-function leftBehind(name: string | undefined, generates: boolean, minutes: number): string {
-  const fate = `goes on starting, and is removed if it does not run within ${minutes} minutes of its creation`;
+function leftBehind(name: string | undefined, generates: boolean, minutes: number | undefined): string {
+  const end =
+    minutes === undefined
+      ? ''
+      : `, and is removed if it does not run within ${minutes} minutes of its creation`;
+  const fate = `goes on starting${end}`;
   return name === undefined || generates
     ? `a VM that was created ${fate}: svc3 vm list shows it`
     : `VM ${name}, if it was created, ${fate}: svc3 vm get ${name} shows it, svc3 vm delete ${name} removes it`;

@@ -1,10 +1,9 @@
 /** Ways into a guest: `svc3 vm ssh`, `console`, `serial` and `tunnel`. */
-import { spawn } from 'node:child_process';
 import { Svc3Error } from '../../../errors.ts';
 import { showAddress } from '../../browser.ts';
 import { command, type Command } from '../../command.ts';
 import { pipeSerial } from '../../serial.ts';
-import { sshWords } from '../../ssh.ts';
+import { runSsh, sshWords } from '../../ssh.ts';
 import { untilServed } from '../../sshbanner.ts';
 import { listen, pipeTerminal } from '../../tunnel.ts';
 import { usageError } from '../../usage.ts';
@@ -48,19 +47,11 @@ const vmSsh = command({
       tunnel,
       rest: rest ?? [],
     });
-    context.exitWith(await runSsh(words));
+    // What ssh writes to the terminal does not come through here.
+    context.out.flush();
+    context.exitWith(await runSsh(words, context.signal));
   },
 });
-
-function runSsh(words: readonly string[]): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const child = spawn('ssh', words, { stdio: 'inherit' });
-    child.once('error', (cause) => {
-      reject(new Svc3Error('BadRequest', 'ssh cannot be started: install an OpenSSH client', { cause }));
-    });
-    child.once('exit', (code) => resolve(code ?? 1));
-  });
-}
 
 const vmConsole = command({
   path: ['vm', 'console'],
@@ -98,6 +89,7 @@ const vmSerial = command({
     'What is typed goes to the guest, Ctrl-C too; Ctrl-] ends the connection. It outlives restarts of the guest. What the guest wrote before is in svc3 vm logs. Without a terminal standard input is sent, and the answer printed until nothing comes for 5 seconds.',
   arguments: { name: { summary: 'Name of the VM', complete: 'vms' } },
   options: {},
+  onlyShows: true,
   examples: [
     { line: 'svc3 vm serial build-1', summary: 'Log in without a network' },
     { line: "printf 'uptime\\n' | svc3 vm serial build-1", summary: 'Type a line, and see what comes' },
@@ -125,6 +117,7 @@ const vmTunnel = command({
       summary: 'Listen here, on 127.0.0.1 where no address is given; port 0 takes a free one',
     },
   },
+  onlyShows: true,
   examples: [
     {
       line: 'svc3 vm tunnel web 80 --listen 8080',

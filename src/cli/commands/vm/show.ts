@@ -16,6 +16,7 @@ const vmList = command({
   path: ['vm', 'list'],
   summary: 'List the VMs of a namespace',
   options: listOptions,
+  onlyShows: true,
   examples: [
     { line: 'svc3 vm list', summary: 'All VMs of the namespace' },
     { line: 'svc3 vm list -n team-a -o wide', summary: 'With image, configuration and owner' },
@@ -29,6 +30,7 @@ const vmGet = command({
   summary: 'Show one VM',
   arguments: { name: { summary: 'Name of the VM', complete: 'vms' } },
   options: watchOption,
+  onlyShows: true,
   examples: [
     { line: 'svc3 vm get build-1', summary: 'Where it runs and how it is reached' },
     { line: 'svc3 vm get build-1 -o json | jq .ssh', summary: 'Its SSH port, for a script' },
@@ -51,6 +53,7 @@ const vmExplain = command({
   path: ['vm', 'explain'],
   summary: 'Say why a VM is as it is: conditions, warnings, nodes, events',
   arguments: { name: { summary: 'Name of the VM', complete: 'vms' } },
+  onlyShows: true,
   examples: [
     { line: 'svc3 vm explain build-1', summary: 'Why it does not run' },
     { line: 'svc3 vm explain build-1 -o yaml', summary: 'With all times' },
@@ -150,6 +153,7 @@ const vmLogs = command({
     },
     tail: { kind: 'integer', placeholder: 'LINES', unit: 'lines', summary: 'Only so many lines of the end' },
   },
+  onlyShows: true,
   examples: [
     { line: 'svc3 vm logs build-1', summary: 'All of it' },
     { line: 'svc3 vm logs build-1 -f --tail 20', summary: 'The last 20 lines and what comes' },
@@ -168,6 +172,7 @@ const vmTop = command({
   description:
     "CPU (1000m is one core) and MEMORY are those of the VM's pod, with QEMU and the runner, as metrics-server saw them last; they are read at kube-apiserver with the right to pods of metrics.k8s.io; with -A a warning names the namespaces without it. VM CPU and VM MEMORY are what the guest has. A pod without figures yet has dashes.",
   options: allNamespacesOption,
+  onlyShows: true,
   examples: [
     { line: 'svc3 vm top', summary: 'VMs of the namespace' },
     { line: 'svc3 vm top -A', summary: 'Of all namespaces' },

@@ -39,6 +39,12 @@ export function createRegistryCredentials(client: KubeClient): RegistryCredentia
 async function requireAdministrator(client: KubeClient, verb: string): Promise<void> {
   const spec = { resourceAttributes: { group, resource: 'registrycredentials', verb } };
   const review: SelfSubjectAccessReview = await client.create(selfSubjectAccessReviews, { spec });
-  if (review.status?.allowed === true) return;
+  const { allowed, denied, evaluationError = '' } = review.status ?? {};
+  if (allowed === true) return;
+  if (denied !== true && evaluationError !== '')
+    throw new Svc3Error(
+      'ServiceUnavailable',
+      `kube-apiserver cannot tell now whether you may ${verb} registry credentials: ${evaluationError}`,
+    );
   throw new Svc3Error('Forbidden', 'only cluster administrators manage registry credentials');
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { KubeObject, Resource } from '../../../../src/api/object.ts';
 import { createLiveUsers } from '../../../../src/controllers/image/users.ts';
-import type { KubeClient, ListOptions } from '../../../../src/kube/types.ts';
+import type { ListOptions } from '../../../../src/kube/types.ts';
 import { anImage } from './builders.ts';
 
 test('users are read without what a tenant may hang on an object, page by page', async () => {
@@ -17,7 +17,7 @@ test('users are read without what a tenant may hang on an object, page by page',
     return { items: [], resourceVersion: '1' };
   };
   const cached = { byIndex: () => [] };
-  const liveUsers = createLiveUsers({ list } as Pick<KubeClient, 'list'>, 'Image', {
+  const liveUsers = createLiveUsers({ list }, 'Image', {
     vms: cached,
   } as never);
   const disk = anImage({ upload: {} });

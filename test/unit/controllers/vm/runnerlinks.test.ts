@@ -69,11 +69,11 @@ function aRunner(initial: Partial<RunnerState> = {}) {
             runner.state = { ...runner.state, powerState: after[action], reason: 'Requested' };
           });
         },
-        resize: (bytes: number) =>
-          answer(`resize ${bytes}`, () => Object.assign(runner.state, { diskSize: bytes })).then(() => ({
-            diskSize: bytes,
-            message: 'the disk has grown',
-          })),
+        resize: async (bytes: number, signal?: AbortSignal) => {
+          if (runner.copies) return heldUp(`resize ${bytes}`, signal);
+          await answer(`resize ${bytes}`, () => Object.assign(runner.state, { diskSize: bytes }));
+          return { diskSize: bytes, message: 'the disk has grown' };
+        },
         eject: () => answer('eject', () => Object.assign(runner.state, { iso: false })),
         claim: () => answer('claim', () => Object.assign(runner.state, { powerState: 'Running' })),
         ports: (request) => answer('ports', () => Object.assign(runner.state, request)),
@@ -175,6 +175,23 @@ describe('the talk with a runner', () => {
     await answered(runner, 2);
     const { verb, error } = links.observe('k', to({ powerState: 'Running' }), pod(true)) ?? {};
     expect([verb, error, runner.calls]).toEqual([undefined, undefined, ['state', 'stop', 'state']]);
+  });
+
+  test('a growth of the disk that waits for a copy of it is given up for another power state', async () => {
+    const { links, runner } = aRunner({ diskSize: 2 ** 30 });
+    const to = (powerState: VmSpec['powerState']) =>
+      aVm({ spec: { powerState, disk: { size: '2Gi' } }, metadata: { generation: 2 }, status: reported });
+    links.observe('k', to('Running'), pod(true));
+    await answered(runner, 1);
+    runner.copies = true;
+    links.observe('k', to('Running'), pod(true));
+    await vi.waitFor(() => expect(runner.calls).toEqual(['state', `resize ${2 ** 31}`]));
+    links.observe('k', to('Suspended'), pod(true));
+    await answered(runner, 2);
+    runner.copies = false;
+    expect(links.observe('k', to('Suspended'), pod(true))).toMatchObject({ growth: undefined });
+    await answered(runner, 3);
+    expect(runner.calls).toEqual(['state', `resize ${2 ** 31}`, 'state', 'suspend']);
   });
 
   test('a verb that was taken back too late is told of until it has ended, also by an operator that has started since', async () => {

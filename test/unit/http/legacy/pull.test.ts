@@ -12,8 +12,8 @@ const at = (name: string, kind?: 'image' | 'iso'): RemoteImage => ({
 async function pulled(word: 'image' | 'iso', name: string, remotes: readonly RemoteImage[]) {
   const gateway = aGateway({ remotes });
   await gateway.ask('POST', `/resources/${word}/pull`, { body: { [word]: name } });
-  const { spec } = gateway.writes()[0]?.given as Pick<Image, 'spec'>;
-  return spec.source.remote?.reference.replace('r.example.com/', '');
+  const image = gateway.writes()[0]?.given as Pick<Image, 'spec'> | undefined;
+  return image?.spec.source.remote?.reference.replace('r.example.com/', '');
 }
 
 describe('a pull of a bare name takes', () => {

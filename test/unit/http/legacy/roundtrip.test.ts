@@ -11,14 +11,16 @@ async function shown(spec: VmConfig['spec']): Promise<object> {
   const { fields } = await aGateway({ cached: { configs: [config] } }).ask('GET', path, {
     params: { vmconfig: 'golden' },
   });
-  return (fields?.['configs'] as object[])[0] ?? {};
+  const configs = fields?.['configs'] as object[] | undefined;
+  return configs?.[0] ?? {};
 }
 
 /** The spec that `vm/create` makes of a body, and what it warns of. */
 async function made(body: object): Promise<{ spec: VmConfig['spec']; warnings: readonly string[] }> {
   const { ask, writes, warnings } = aGateway({});
   await ask('POST', '/resources/vm/create', { body });
-  return { spec: (writes()[0]?.given as VmConfig).spec, warnings };
+  const config = writes()[0]?.given as VmConfig | undefined;
+  return { spec: config?.spec ?? {}, warnings };
 }
 
 test.each<[what: string, body: object]>([

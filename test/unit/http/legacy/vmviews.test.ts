@@ -70,8 +70,10 @@ describe('what vm/list and vm/status tell of a VM', () => {
       await ask('GET', '/resources/vm/status/{vm}', { params: { vm: 'web' } }),
     ];
     return answers.flatMap(({ fields }) => {
-      const [group] = fields?.['virtual_machine_resources'] as { status: Record<string, unknown>[] }[];
-      return group?.status ?? [];
+      const groups = fields?.['virtual_machine_resources'] as
+        | { status: Record<string, unknown>[] }[]
+        | undefined;
+      return groups?.[0]?.status ?? [];
     });
   }
 

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { text as bodyOf } from 'node:stream/consumers';
 import { afterEach, describe, expect, it, onTestFinished, test, vi } from 'vitest';
 import { openHttp } from '../../../../../src/cli/service/http/service.ts';
 import { waitForDeployed, type SeenVm } from '../../../../../src/cli/service/http/deploy.ts';
@@ -26,6 +27,7 @@ async function deploy(
   answers: readonly { readonly code?: number; readonly value: unknown }[],
 ) {
   const asked: string[] = [];
+  const sent: string[] = [];
   const left = [...answers];
   const server = createServer((request: IncomingMessage, response) => {
     asked.push(`${request.method} ${request.url}`);
@@ -33,8 +35,10 @@ async function deploy(
     const { code = 200, value } = isDeploy
       ? { code: 202, value: created }
       : ((left.length > 1 ? left.shift() : left[0]) ?? { code: 500, value: {} });
-    request.resume();
-    response.writeHead(code, { 'content-type': 'application/json' }).end(JSON.stringify(value));
+    void bodyOf(request).then((body) => {
+      sent.push(body);
+      response.writeHead(code, { 'content-type': 'application/json' }).end(JSON.stringify(value));
+    });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   onTestFinished(() => void server.close());
@@ -45,7 +49,8 @@ async function deploy(
     { variables },
     { openHttp },
   );
-  return { code, stderr, asked, item: stdout === '' ? undefined : (JSON.parse(stdout) as DeployItem[])[0] };
+  const item = stdout === '' ? undefined : (JSON.parse(stdout) as DeployItem[])[0];
+  return { code, stderr, asked, item, request: JSON.parse(sent[0] ?? '{}') as { timeout?: number } };
 }
 
 describe('a deploy that the server answers before the VM runs', () => {
@@ -100,6 +105,16 @@ describe('a deploy that the server answers before the VM runs', () => {
     expect([code, item?.status]).toEqual([0, 'Pending']);
     expect(asked).toEqual(['POST /api/v1/namespaces/team/vms?wait=false']);
   });
+
+  it.each([
+    ['none where nobody waits', '--no-wait', undefined],
+    ['what is said where nobody waits', '--no-wait --timeout 3', 3],
+    ['what is said', '--timeout 3', 3],
+    ['none where nobody says it, which is the default of the server', '--wait-for running', undefined],
+  ])('asks for a time to start: %s', async (_, words, timeout) => {
+    const { code, request } = await deploy(words, [{ value: anItem({ status: 'Running' }) }]);
+    expect([code, request.timeout]).toEqual([0, timeout]);
+  });
 });
 
 describe('a deploy that nobody answers', () => {
@@ -130,6 +145,18 @@ describe('a deploy that nobody answers', () => {
       proxy(502),
       ['web', '--generate-name'],
       `the server answered with HTTP 502; ${nameless}`,
+    ],
+    [
+      'that has more time',
+      proxy(502),
+      ['web', '--no-wait', '--timeout', '30'],
+      `the server answered with HTTP 502; ${named.replace('10 minutes', '30 minutes')}`,
+    ],
+    [
+      'that nobody waits for',
+      proxy(502),
+      ['web', '--no-wait'],
+      `the server answered with HTTP 502; ${named.replace(fate, 'goes on starting')}`,
     ],
   ] as const)('%s says that its VM goes on', async (_, treat, words, message) => {
     expect(await said(treat, ...words)).toEqual({ code: 8, stderr: `svc3: ${message}\n` });

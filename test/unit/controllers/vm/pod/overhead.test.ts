@@ -17,14 +17,14 @@ test('sockets and seed have 16 MiB, the emulator 128, and a pod says 256 of what
   expect([runVolumeBytes, emulationBytes, ephemeralStorageBytes]).toEqual([16 * Mi, 128 * Mi, 256 * Mi]);
 });
 
-// 160 of QEMU, 90 of the runner, 16 for its volume, and 8 bytes for each page of 4096.
+// 160 of QEMU, 64 for connections, 90 of the runner, 16 for its volume, and 8 bytes for each page of 4096.
 test.each([
-  [0, 266 * Mi],
-  [Gi, (1024 + 266 + 2) * Mi],
-  [256 * Gi, (256 * 1024 + 266 + 512) * Mi],
+  [0, 330 * Mi],
+  [Gi, (1024 + 330 + 2) * Mi],
+  [256 * Gi, (256 * 1024 + 330 + 512) * Mi],
   // In whole MiB, never less than is needed.
-  [Gi + 1, (1024 + 266 + 2 + 1) * Mi],
-  [256 * Mi, (256 + 266 + 1) * Mi],
+  [Gi + 1, (1024 + 330 + 2 + 1) * Mi],
+  [256 * Mi, (256 + 330 + 1) * Mi],
 ])('a guest of %i bytes takes a pod of %i', (guest, pod) => {
   expect(podMemoryBytes(guest)).toBe(pod);
 });
@@ -43,10 +43,10 @@ describe('what the runner requests', () => {
   const settings = { cpuOvercommit: 2 };
 
   test.each([
-    ['kvm', '1292Mi'],
-    ['tcg', '1420Mi'],
+    ['kvm', '1356Mi'],
+    ['tcg', '1484Mi'],
     // It may emulate.
-    ['auto', '1420Mi'],
+    ['auto', '1484Mi'],
   ] as const)('under %s is %s beside the CPUs', (accelerator, memory) => {
     expect(guestResources({ cpu: 3, memory: '1Gi' }, accelerator, settings)).toEqual({
       cpu: '1500m',

@@ -58,7 +58,7 @@ const waits = (given: Partial<EffectiveSettings>): Resolved => ({
 });
 const large = { cpu: 4, memory: '8Gi' };
 /** With what QEMU and the runner need beside the guest's. */
-const largeRequests = { cpu: '4', memory: '8602Mi' };
+const largeRequests = { cpu: '4', memory: '8666Mi' };
 
 describe('the room in a pod', () => {
   test('is enough where nothing waits, and nothing is written', async () => {
@@ -94,7 +94,7 @@ describe('the room in a pod', () => {
     expect(body.spec.containers).toEqual([
       {
         name: 'runner',
-        resources: { requests: { cpu: '4000m', memory: '8602Mi' }, limits: { memory: '8602Mi' } },
+        resources: { requests: { cpu: '4000m', memory: '8666Mi' }, limits: { memory: '8666Mi' } },
       },
     ]);
     expect(cpu - (free()[0] ?? 0)).toBe(3_000);
@@ -172,7 +172,7 @@ describe('the room in a pod', () => {
     await resize.provide(vm, running(largeRequests), { kind: 'resolved', effective, warnings: [] });
     expect(patch.mock.calls[0]?.[2].body.spec.containers[0].resources.requests).toEqual({
       cpu: '1000m',
-      memory: '651Mi',
+      memory: '715Mi',
     });
     await resize.provide(vm, running(), waits(large));
     const assumed = free();

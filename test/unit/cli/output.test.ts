@@ -1,0 +1,35 @@
+import { expect, test } from 'vitest';
+import { createOutput } from '../../../src/cli/output.ts';
+import type { Service } from '../../../src/cli/service/types.ts';
+import { Svc3Error } from '../../../src/errors.ts';
+import { aTerminal, run } from './environment.ts';
+
+const clear = '\r\u001b[K';
+
+test('a failure stands on a line of its own, not after what was being done', async () => {
+  const service = {
+    vms: {
+      async resize(_namespace, _name, _gigabytes, { progress }) {
+        progress('VM web: growing');
+        throw new Svc3Error('Conflict', 'VM web is gone');
+      },
+    } as Partial<Service['vms']>,
+    close: () => Promise.resolve(),
+  } as Partial<Service> as Service;
+  const variables = { SVC3_API_URL: 'https://svc3.example.com', SVC3_TOKEN: 't' };
+  const { stderr } = await run(
+    ['vm', 'resize', 'web', '80', '-n', 'x'],
+    { variables, isTTY: true },
+    { openHttp: () => Promise.resolve(service) },
+  );
+  expect(stderr).toBe(`${clear}VM web: growing${clear}svc3: VM web is gone\n`);
+});
+
+test('a line of progress is cleared once', () => {
+  const { environment, stderr } = aTerminal({ isTTY: true });
+  const out = createOutput(environment, 'table');
+  out.progress('on the way');
+  out.flush();
+  out.flush();
+  expect(stderr()).toBe(`${clear}on the way${clear}`);
+});
