@@ -21,6 +21,7 @@ import { createRoutes, createStreamRoutes } from '../runner/routes.ts';
 import { readRunnerSpec } from '../runner/spec.ts';
 import { Supervisor } from '../runner/supervisor.ts';
 import { SerialConsole } from '../runner/serialconsole.ts';
+import { openToGroup } from '../runner/storage.ts';
 
 /** Exit codes of the runner: 0 the guest was taken down as asked, 1 a fault of the runner, 2 settings it cannot use. */
 const exitCodes = { ended: 0, fault: 1, settings: 2 } as const;
@@ -61,6 +62,7 @@ function foldersBelow(root: string) {
 async function makeFolders({ state, run }: ReturnType<typeof foldersBelow>): Promise<void> {
   await Promise.all([state, run].map((folder) => mkdir(folder, { recursive: true })));
   await chmod(run, 0o700).catch(() => undefined);
+  await openToGroup(state);
 }
 
 function createSupervisor(
@@ -113,6 +115,8 @@ async function end(signal: NodeJS.Signals): Promise<never> {
 }
 
 async function main(): Promise<void> {
+  // What is written to the VM's volumes is for the group of its pods (`fileMode`).
+  process.umask(0o007);
   void askedToEnd.then(end);
   const root = env['SVC3_ROOT'] ?? '';
   const spec = await readRunnerSpec(root).catch((error: unknown) =>

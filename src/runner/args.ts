@@ -64,6 +64,25 @@ export const machineTypes = { amd64: 'pc-q35-10.0', arm64: 'virt-10.0' } as cons
 /** Ids of devices that QMP commands use. */
 export const devices = { cd: 'cd', disk: 'disk', balloon: 'balloon0' } as const;
 
+/**
+ * Places on the PCI bus that are asked for. Without one QEMU gives a device the lowest that is free, in the order of the arguments: what a VM may have or
+ * not would move what comes behind it, and a guest that knows its network card by its place would lose it. Before the card come three devices at most:
+ * that of the serial ports, the disk or its controller, the seed. Slots between the card and the data disks are for what has no place of its own; 0x1f
+ * is the chip set's on x86.
+ */
+const slots = { network: 0x04, dataDisks: 0x16, cdController: 0x1e } as const;
+
+/** The options of a device on the PCI bus for its place there. */
+function atSlot(slot: number): string {
+  return `bus=pcie.0,addr=0x${slot.toString(16)}`;
+}
+
+/**
+ * A write that fails stops the guest, which goes on with it later: QEMU's default does so only for want of room, and tells the guest of a quota that is used up
+ * as of a broken disk.
+ */
+const whenWritesFail = 'werror=stop';
+
 /** Ids of character devices that QMP commands use. */
 export const chardevs = { agent: 'agent', clipboard: 'vdagent' } as const;
 
@@ -252,7 +271,7 @@ function storage({ spec, base, overlay, seed }: MachineInput): Option[] {
     ...file(nodes.disk, overlay, 'qcow2', false, { backing: nodes.base }),
     [
       '-device',
-      `${spec.legacyIO ? 'ide-hd,bus=ide.0' : 'virtio-blk-pci'},drive=${nodes.disk},id=${devices.disk},bootindex=1`,
+      `${spec.legacyIO ? 'ide-hd,bus=ide.0' : 'virtio-blk-pci'},drive=${nodes.disk},id=${devices.disk},bootindex=1,${whenWritesFail}`,
     ],
     ...(seed === undefined ? [] : [...file('seed', seed, 'raw', true), ['-device', seedDevice(spec)]]),
   ];
@@ -265,14 +284,17 @@ const sataPorts = 6;
 function dataDisks({ spec, disks = [] }: MachineInput): Option[] {
   const controllers = spec.legacyIO ? Math.ceil(disks.length / sataPorts) : 0;
   return [
-    ...Array.from({ length: controllers }, (_, i) => ['-device', `ahci,id=data${i}`]),
+    ...Array.from({ length: controllers }, (_, i) => [
+      '-device',
+      `ahci,id=data${i},${atSlot(slots.dataDisks + i)}`,
+    ]),
     ...disks.flatMap(({ name, path, format }, i) => {
       const bus = `bus=data${Math.floor(i / sataPorts)}.${i % sataPorts}`;
-      const device = spec.legacyIO ? `ide-hd,${bus}` : 'virtio-blk-pci';
+      const device = spec.legacyIO ? `ide-hd,${bus}` : `virtio-blk-pci,${atSlot(slots.dataDisks + i)}`;
       const node = `data-${name}`;
       return [
         ...file(node, path, format, false, format === 'qcow2' ? { backing: null } : {}),
-        ['-device', `${device},drive=${node},id=${node},serial=${name}`],
+        ['-device', `${device},drive=${node},id=${node},serial=${name},${whenWritesFail}`],
       ];
     }),
   ];
@@ -291,7 +313,7 @@ function cdrom({ spec, iso, hasEmptyDrive }: MachineInput): Option[] {
   const medium = iso === undefined ? '' : mediumOption;
   return [
     ...(iso === undefined ? [] : file(nodes.cd, iso, 'raw', true)),
-    ...(onIde ? [] : [['-device', 'virtio-scsi-pci,id=scsi0']]),
+    ...(onIde ? [] : [['-device', `virtio-scsi-pci,id=scsi0,${atSlot(slots.cdController)}`]]),
     ['-device', `${device}${medium},id=${devices.cd},bootindex=2`],
   ];
 }
@@ -304,10 +326,10 @@ function network({ spec, ports, forwardBind }: MachineInput): Option[] {
   const forwards = ports.map(
     (port) => `hostfwd=${port.protocol.toLowerCase()}:${forwardBind}:${port.podPort}-:${port.guestPort}`,
   );
-  const card = spec.netBoost ? 'virtio-net-pci,netdev=net0,romfile=' : 'e1000,netdev=net0,romfile=';
+  const card = spec.netBoost ? 'virtio-net-pci' : 'e1000';
   return [
     ['-netdev', ['user', 'id=net0', 'hostfwd=tcp:127.0.0.1:0-:22', ...forwards].join(',')],
-    ['-device', `${card},mac=${macAddress(spec.vm.uid)}`],
+    ['-device', `${card},${atSlot(slots.network)},netdev=net0,romfile=,mac=${macAddress(spec.vm.uid)}`],
   ];
 }
 

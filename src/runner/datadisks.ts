@@ -6,7 +6,7 @@ import type { MachineInput } from './args.ts';
 import { roundDiskSize } from './disksize.ts';
 import { RunnerFailure } from './failure.ts';
 import { headerOf, qcow2Refusal } from './qcow2.ts';
-import { asStorage } from './storage.ts';
+import { asStorage, fileMode } from './storage.ts';
 
 /** As other systems call it that keep disks of VMs in claims. */
 const fileName = 'disk.img';
@@ -33,8 +33,10 @@ export async function prepareDataDisks(
 
 async function makeOrGrow(path: string, bytes: number): Promise<void> {
   // What somebody put there in place of the disk is not followed.
-  const file = await open(path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o660);
+  const file = await open(path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, fileMode);
   try {
+    // One that a runner of before has made; another user's stays as it is.
+    await file.chmod(fileMode).catch(() => undefined);
     const { size } = await file.stat();
     if (size < bytes) await file.truncate(bytes);
   } finally {

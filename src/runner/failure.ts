@@ -35,6 +35,10 @@ export interface MachineExit {
   readonly outOfMemory: boolean;
 }
 
+/** What to do where KVM does not work: a pod keeps its accelerator as long as it lives, so the label counts for the next one. */
+export const emulateInstead =
+  'label it svc3.dev/accelerator=tcg and then delete the pod (an Ephemeral disk is lost with it), or repair its virtualisation';
+
 const signs: readonly [RegExp, RunnerReason, string][] = [
   [/vfio.*Device or resource busy|Device or resource busy.*vfio/is, 'GpuBusy', 'a GPU of the node is in use'],
   // A card left by its last guest in a state from which no reset brings it back reads as all ones, or stays asleep.
@@ -45,10 +49,10 @@ const signs: readonly [RegExp, RunnerReason, string][] = [
   ],
   [/VFIO_MAP_DMA.*Cannot allocate memory/is, 'GpuFailed', "the guest's memory cannot be locked for the GPU"],
   [/vfio|iommu/i, 'GpuFailed', 'a GPU cannot be handed to the guest'],
-  [/kvm/i, 'AcceleratorFailed', 'KVM does not work on this node; label it svc3.dev/accelerator=tcg'],
+  [/kvm/i, 'AcceleratorFailed', `KVM does not work on this node; ${emulateInstead}`],
   [/Could not set up host forwarding rule/i, 'PortInUse', 'a mapped port is taken'],
   [/Failed to get "(write|shared)/i, 'DiskInUse', 'the disk is in use by another process'],
-  [/No space left on device/i, 'StorageFull', "the VM's storage is full"],
+  [/No space left on device|Disk quota exceeded/i, 'StorageFull', "the VM's storage is full"],
   [
     /Cannot allocate memory|cannot set up guest memory/i,
     'OutOfMemory',

@@ -13,11 +13,19 @@ export interface FullDiskParts {
   readonly gone: AbortSignal;
 }
 
+/** Why QEMU could not write for a guest, as far as it says. */
+export interface WriteFault {
+  /** For certain: a quota that is used up is not known to QEMU as that. */
+  readonly isForWantOfRoom: boolean;
+  /** Of the system. */
+  readonly words?: string;
+}
+
 const retryMs = 5000;
 /** Long enough for a guest that goes on to meet the full disk again. */
 const confirmMs = 1000;
 
-/** A guest that QEMU stopped because its storage is full: says so, and lets it go on when there is space. */
+/** A guest that QEMU stopped because its storage is full, or takes no writes: says so, and lets it go on when it does again. */
 export class FullDisk {
   readonly #parts: FullDiskParts;
   #isWaiting = false;
@@ -27,8 +35,8 @@ export class FullDisk {
   }
 
   /** Each try that meets a full disk stops the guest anew: that begins no second wait. */
-  async wait(): Promise<void> {
-    this.#say();
+  async wait(fault: WriteFault): Promise<void> {
+    this.#say(messageFor(fault));
     if (this.#isWaiting) return;
     this.#isWaiting = true;
     try {
@@ -38,10 +46,9 @@ export class FullDisk {
     }
   }
 
-  #say(): void {
+  #say(message: string): void {
     const { status, log } = this.#parts;
-    if (status.current.reason === 'DiskFull') return;
-    const message = "the VM's storage is full; the guest is paused and goes on when there is space";
+    if (status.current.reason === 'DiskFull' && status.current.message === message) return;
     status.update({ powerState: 'Failed', reason: 'DiskFull', message, retrying: true });
     log.error({ reason: 'DiskFull' }, message);
   }
@@ -59,4 +66,10 @@ export class FullDisk {
       }
     }
   }
+}
+
+function messageFor({ isForWantOfRoom, words }: WriteFault): string {
+  if (isForWantOfRoom) return "the VM's storage is full; the guest is paused and goes on when there is space";
+  const why = words === undefined ? '' : ` (${words})`;
+  return `the VM's storage is full or not writable${why}; the guest is paused and goes on when it can write again`;
 }

@@ -1,11 +1,11 @@
 import { existsSync } from 'node:fs';
-import { readdir, rename, rm, stat } from 'node:fs/promises';
+import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { messageOf } from '../errors.ts';
 import type { DiskFormat } from './args.ts';
 import { RunnerFailure } from './failure.ts';
 import { type DiskHeader, headerOf, qcow2Refusal } from './qcow2.ts';
-import { qemuImg } from './qemuimg.ts';
+import { makeDisk, qemuImg } from './qemuimg.ts';
 import { asStorage } from './storage.ts';
 
 export interface BaseDisk {
@@ -75,13 +75,11 @@ export async function ensureOverlay(
 
 /** A fresh overlay in place of whatever was there: the disk as the image has it. Never smaller than the image. */
 export async function createOverlay(path: string, base: BaseDisk, bytes: number | undefined): Promise<void> {
-  const draft = `${path}.new`;
-  await rm(draft, { force: true });
   const size = Math.max(base.virtualSize, bytes ?? 0);
+  const from = ['-F', base.format, '-b', base.path];
   await asStorage("the VM's disk", () =>
-    qemuImg(['create', '-q', '-f', 'qcow2', '-F', base.format, '-b', base.path, draft, `${size}`]),
+    makeDisk(path, (draft) => ['create', '-q', '-f', 'qcow2', ...from, draft, `${size}`]),
   );
-  await rename(draft, path);
 }
 
 /** Virtual size of the overlay in bytes, by its header. */

@@ -1,5 +1,5 @@
 import { constants, existsSync } from 'node:fs';
-import { access, readdir, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises';
+import { access, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import type { RunnerSpec } from '../api/runner.ts';
 import type { MachineInput } from './args.ts';
@@ -8,7 +8,7 @@ import { findDisk, type BaseDisk } from './overlay.ts';
 import { readBootKind } from './bootsector.ts';
 import { prepareDataDisks } from './datadisks.ts';
 import { forwardAddress } from './relay.ts';
-import { qemuImg } from './qemuimg.ts';
+import { makeDisk } from './qemuimg.ts';
 import { waitingSeedBytes, writeSeed } from './seed.ts';
 import type { SavedState } from './statefile.ts';
 import { asStorage } from './storage.ts';
@@ -181,15 +181,10 @@ async function prepareFirmware(
   }
   const vars = varsPath(folders);
   if (!existsSync(vars))
-    await asStorage('the variables of the firmware', () => copyVariables(template, vars));
+    await asStorage('the variables of the firmware', () =>
+      makeDisk(vars, (draft) => ['convert', '-f', 'raw', '-O', 'qcow2', template, draft]),
+    );
   return { kind: 'uefi', code, vars };
-}
-
-/** A half-made copy never has the name. */
-async function copyVariables(template: string, vars: string): Promise<void> {
-  const draft = `${vars}.new`;
-  await qemuImg(['convert', '-f', 'raw', '-O', 'qcow2', template, draft]);
-  await rename(draft, vars);
 }
 
 /** What the sockets of a QEMU that is gone left behind. */

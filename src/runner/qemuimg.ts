@@ -1,4 +1,6 @@
 import { execFile } from 'node:child_process';
+import { chmod, rename, rm } from 'node:fs/promises';
+import { fileMode } from './storage.ts';
 
 /** Runs qemu-img without a shell; throws with its last words. */
 export function qemuImg(
@@ -16,4 +18,18 @@ export function qemuImg(
       else reject(new Error(stderr.trim().split('\n').at(-1) || error.message, { cause: error }));
     });
   });
+}
+
+/**
+ * Makes a disk of the VM, in place of whatever was there. A half-made one never has the name.
+ *
+ * @param argsOf - what qemu-img makes it with at a path
+ */
+export async function makeDisk(path: string, argsOf: (path: string) => readonly string[]): Promise<void> {
+  const draft = `${path}.new`;
+  await rm(draft, { force: true });
+  await qemuImg(argsOf(draft));
+  // qemu-img lets the group of a file read it at most.
+  await chmod(draft, fileMode);
+  await rename(draft, path);
 }

@@ -28,28 +28,37 @@ export function writeSeed(spec: RunnerSpec, userData?: Buffer): Buffer {
 
 /**
  * Bytes of the seed of a guest that waits: QEMU looks at a file's size once, and that of any VM has to fit in. At most it has 1 MiB of a Secret, and the
- * VM's lists, of which metadata stand there twice.
+ * VM's lists, of which metadata stand there twice, with six characters for each byte.
  */
-export const waitingSeedBytes = 2 * 2 ** 20;
+export const waitingSeedBytes = 4 * 2 ** 20;
 
 function hostname(name: string): string {
   return name.slice(0, 63).replace(/-+$/, '');
 }
 
-/** Every JSON string is a YAML scalar: no value can break out of its line. */
+/** No value can break out of its line. */
 function yaml(value: Record<string, string | readonly string[] | Record<string, string>>): string {
   const lines = Object.entries(value).map(([name, member]) => {
-    if (typeof member === 'string') return `${key(name)}: ${JSON.stringify(member)}`;
+    if (typeof member === 'string') return `${key(name)}: ${scalar(member)}`;
     if (Array.isArray(member))
-      return [`${key(name)}:`, ...member.map((item) => `  - ${JSON.stringify(item)}`)].join('\n');
-    const members = Object.entries(member).map(([inner, item]) => `  ${key(inner)}: ${JSON.stringify(item)}`);
+      return [`${key(name)}:`, ...member.map((item) => `  - ${scalar(item)}`)].join('\n');
+    const members = Object.entries(member).map(([inner, item]) => `  ${key(inner)}: ${scalar(item)}`);
     return members.length === 0 ? `${key(name)}: {}` : [`${key(name)}:`, ...members].join('\n');
   });
   return `${lines.join('\n')}\n`;
 }
 
 function key(name: string): string {
-  return /^[A-Za-z_][A-Za-z0-9_-]*$/.test(name) ? name : JSON.stringify(name);
+  return /^[A-Za-z_][A-Za-z0-9_-]*$/.test(name) ? name : scalar(name);
+}
+
+/** What YAML, unlike JSON, takes for no text at all, for the end of a line, or for a mark of the encoding: the parser of cloud-init gives up the whole file for it. */
+const notInYaml = /[\u007F-\u009F\u2028\u2029\uFEFF\uFFFE\uFFFF]/g;
+
+/** A JSON string without these is a YAML scalar; YAML knows the escapes of JSON. */
+function scalar(value: string): string {
+  const escape = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  return JSON.stringify(value).replaceAll(notInYaml, escape);
 }
 
 function text(value: string): Buffer {

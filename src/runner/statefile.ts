@@ -5,7 +5,7 @@ import { SavedMachine } from '../api/memory.ts';
 import { BootSettings, RunnerPort, RunnerSpec } from '../api/runner.ts';
 import { messageOf } from '../errors.ts';
 import { RunnerFailure } from './failure.ts';
-import { asStorage, isForWantOfRoom } from './storage.ts';
+import { asStorage, fileMode, isForWantOfRoom } from './storage.ts';
 
 /** A disk as it was at a moment: its file, bytes, and nanoseconds since 1970. */
 export const DiskStamp = z.object({ path: z.string(), size: z.string(), modified: z.string() });
@@ -156,7 +156,7 @@ export class StateFile {
     const { size } = await stat(this.#spare).catch(() => ({ size: 0 }));
     if (size >= spareBytes) return;
     const room = randomBytes(spareBytes - size);
-    await appendFile(this.#spare, room, { mode: 0o600 }).catch(() => undefined);
+    await appendFile(this.#spare, room, { mode: fileMode }).catch(() => undefined);
   }
 }
 
@@ -168,7 +168,7 @@ function onlyWithout(cause: unknown): undefined {
 /** Whole or not at all: a node may lose its power at any moment. */
 export async function writeWhole(path: string, content: string): Promise<void> {
   const draft = `${path}.new`;
-  const file = await open(draft, 'w', 0o600);
+  const file = await open(draft, 'w', fileMode);
   try {
     await file.writeFile(content);
     await file.sync();

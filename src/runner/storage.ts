@@ -1,5 +1,37 @@
+import { chmod, lstat, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { messageOf } from '../errors.ts';
 import { RunnerFailure } from './failure.ts';
+
+/** Of the files on a VM's volumes: with a GPU its pod is root's, who has no right over files of others there, else not; the group is always the same. */
+export const fileMode = 0o660;
+
+/** What the group has of a file and of a folder. */
+const groupRights = { file: 0o060, folder: 0o070 } as const;
+
+/**
+ * Opens to the group what is in the folder and this user's: runners that knew no `fileMode` have kept it to their user, and Kubernetes opens no volume
+ * of kind hostPath. What is another user's stays as it is; links are not followed.
+ */
+export async function openToGroup(folder: string): Promise<void> {
+  const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
+  for (const entry of entries) {
+    const path = join(folder, entry.name);
+    if (entry.isFile()) await addRights(path, groupRights.file);
+    if (!entry.isDirectory()) continue;
+    await addRights(path, groupRights.folder);
+    await openToGroup(path);
+  }
+}
+
+async function addRights(path: string, rights: number): Promise<void> {
+  try {
+    const { mode } = await lstat(path);
+    if ((mode & rights) !== rights) await chmod(path, (mode & 0o7777) | rights);
+  } catch {
+    // Another user's: whoever made it can open it.
+  }
+}
 
 const full = /No space left|ENOSPC|Disk quota|EDQUOT/i;
 

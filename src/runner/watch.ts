@@ -1,11 +1,11 @@
 import type { Logger } from 'pino';
 import { runState } from './bringdown.ts';
-import { RunnerFailure } from './failure.ts';
+import { emulateInstead, RunnerFailure } from './failure.ts';
 import type { MachineInput } from './args.ts';
 import type { Machine } from './machine.ts';
 import type { QmpEvent } from './qmp.ts';
 import type { RunnerReadiness } from '../api/runner.ts';
-import { FullDisk } from './fulldisk.ts';
+import { FullDisk, type WriteFault } from './fulldisk.ts';
 import { guestCheck } from './guestcheck.ts';
 import { followGuest } from './readiness.ts';
 import type { StatusBoard, WarmStart } from './status.ts';
@@ -48,6 +48,7 @@ export function watchMachine(machine: Machine, options: WatchOptions): Running {
   void machine.exited.then(() => gone.abort());
   const fullDisk = new FullDisk({ machine, status, log, gone: gone.signal });
   let search = new AbortController();
+  let fault: WriteFault = { isForWantOfRoom: false };
 
   function lookForGuest(): void {
     search.abort();
@@ -75,12 +76,12 @@ export function watchMachine(machine: Machine, options: WatchOptions): Running {
         input.accelerator === 'kvm'
           ? new RunnerFailure(
               'AcceleratorFailed',
-              'KVM cannot run this guest on this node; label the node svc3.dev/accelerator=tcg',
+              `KVM cannot run this guest on this node; ${emulateInstead}`,
             )
           : new RunnerFailure('QemuCrashed', 'QEMU met an internal error');
       await quit();
     }
-    if (state === 'io-error') await fullDisk.wait();
+    if (state === 'io-error') await fullDisk.wait(fault);
   }
 
   machine.qmp.onEvent(({ event, data }: QmpEvent) => {
@@ -91,8 +92,16 @@ export function watchMachine(machine: Machine, options: WatchOptions): Running {
       running.failure = new RunnerFailure('GuestPanicked', 'the guest system has panicked');
       void quit();
     } else if (event === 'RESET') lookForGuest();
+    else if (event === 'BLOCK_IO_ERROR' && data['action'] === 'stop') fault = faultOf(data);
+    // Whoever is to sleep cannot be kept from it: without S3 (`disable_s3`) Linux sleeps in a way that QEMU knows nothing of, and cannot end.
+    else if (event === 'SUSPEND') void machine.qmp.execute('system_wakeup').catch(() => undefined);
     else if (event === 'STOP' && !running.expected) void explainStop();
   });
   lookForGuest();
   return running;
+}
+
+/** Of the event that comes before QEMU stops its guest for it. */
+function faultOf({ nospace, reason }: QmpEvent['data']): WriteFault {
+  return { isForWantOfRoom: nospace === true, ...(typeof reason === 'string' ? { words: reason } : {}) };
 }

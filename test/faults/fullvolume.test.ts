@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, readdir, readFile, rm, statfs, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
@@ -39,6 +39,16 @@ async function tellingQemu(root: string): Promise<{ path: string; continued(): P
     path: [folder, process.env['PATH']].join(delimiter),
     continued: async () => (await readFile(log, 'utf8')).match(/"execute": ?"cont"/g)?.length ?? 0,
   };
+}
+
+/** A QEMU for the front of PATH that a limit of the size of its files does not kill: its writes fail, and not for want of room. */
+async function limitableQemu(root: string): Promise<string> {
+  const folder = join(root, 'limitable');
+  const name = 'qemu-system-x86_64';
+  await mkdir(folder);
+  const script = `#!/bin/sh\ntrap '' XFSZ\nexec '${join(qemuFolder, name)}' "$@"\n`;
+  await writeFile(join(folder, name), script, { mode: 0o755 });
+  return [folder, process.env['PATH']].join(delimiter);
 }
 
 describe('an Ephemeral disk', () => {
@@ -149,6 +159,23 @@ describe('a runner whose volume is full', () => {
     await runner.reaches({ powerState: 'Running', retrying: false });
     expect((await writing).trim()).toBe(String(8 * Mi));
     expect(runner.log().match(/storage is full/g)).toHaveLength(1);
+  });
+
+  test('pauses its guest just so where it is a quota that is used up, or whatever else keeps QEMU from writing', async () => {
+    const pod = await aPod();
+    const runner = await startRunner(pod, { PATH: await limitableQemu(pod.root) });
+    await runner.reaches({ powerState: 'Running', guestReachable: true });
+    await runner.guest('sync');
+    const { size } = await stat(`${pod.root}${runnerPaths.state}/disk.qcow2`);
+    const limit = async (bytes: number | 'unlimited') =>
+      run('prlimit', ['--pid', String(await runner.qemuPid()), `--fsize=${bytes}:unlimited`]);
+    await limit(size);
+    const writing = runner.guest('dd if=/dev/urandom of=/filled bs=1M count=8 && sync && wc -c < /filled');
+    const { message } = await runner.reaches({ powerState: 'Failed', reason: 'DiskFull', retrying: true });
+    expect(message).toMatch(/^the VM's storage is full or not writable \(File too large\); /);
+    await limit('unlimited');
+    await runner.reaches({ powerState: 'Running', retrying: false });
+    expect((await writing).trim()).toBe(String(8 * Mi));
   });
 
   test('carries out verbs all the same, as often as they come, and knows of them afterwards', async () => {

@@ -40,8 +40,8 @@ const resources = async () => (await space.pod('vm'))?.spec.containers[0]?.resou
 const restartRequired = () => space.condition('vm', 'RestartRequired');
 
 /** The guest's memory and what QEMU and the runner need beside it; without hardware virtualisation. */
-const small = { requests: { cpu: '1', memory: '651Mi' }, limits: { memory: '651Mi' } };
-const large = { requests: { cpu: '3', memory: '1420Mi' }, limits: { memory: '1420Mi' } };
+const small = { requests: { cpu: '1', memory: '715Mi' }, limits: { memory: '715Mi' } };
+const large = { requests: { cpu: '3', memory: '1484Mi' }, limits: { memory: '1484Mi' } };
 
 async function restarted(request: string): Promise<void> {
   await patch({ restartRequest: request });

@@ -69,7 +69,11 @@ export function settingFamilies(supervisor: Supervisor): Family[] {
     gauge('svc3_vm_guest_ready', '1 while the guest answers what spec.readiness asks.', [
       { value: guestReady ? 1 : 0 },
     ]),
-    gauge('svc3_vm_restarts', 'Crashes since the last ten quiet minutes.', [{ value: restarts }]),
+    gauge(
+      'svc3_vm_restarts',
+      'Crashes between which no ten minutes were quiet, until the VM is started, restarted or reverted.',
+      [{ value: restarts }],
+    ),
     gauge('svc3_vm_vcpus', 'Virtual CPUs.', [{ value: cpu }]),
     gauge('svc3_vm_memory_bytes', 'Memory of the guest.', [{ value: memoryMiB * 2 ** 20 }]),
     ...startFamilies(supervisor, spec),

@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process';
-import { mkdir } from 'node:fs/promises';
+import { chmod, mkdir, readdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { runnerPaths } from '../../../src/api/runner.ts';
 import { allowBootTime, aPod, inNewPod, type Pod, type RunningRunner, startRunner } from './harness.ts';
@@ -27,6 +28,20 @@ async function end(runner: RunningRunner): Promise<void> {
   await runner.exitCode();
 }
 
+/** Files on the VM's volumes that a runner with another user of the same group could not have. */
+async function closedToGroup({ root }: Pod): Promise<string[]> {
+  const closed: string[] = [];
+  for (const folder of [runnerPaths.state, runnerPaths.disks]) {
+    const entries = await readdir(root + folder, { recursive: true, withFileTypes: true });
+    for (const { parentPath, name } of entries.filter((entry) => entry.isFile())) {
+      const path = join(parentPath, name);
+      const { mode } = await stat(path);
+      if ((mode & 0o060) !== 0o060) closed.push(path);
+    }
+  }
+  return closed;
+}
+
 describe('data disks', () => {
   test('are found by their names, keep what is on them in another pod and over a revert, and grow', async () => {
     const disks = [{ name: 'logs', bytes: 8 * mebibyte }];
@@ -43,6 +58,11 @@ describe('data disks', () => {
       'remembered',
     );
     await end(first);
+    // The test has made it, for no group.
+    expect(await closedToGroup(pod)).toEqual([fileOf(pod, 'old')]);
+    const made = [`${pod.root}${runnerPaths.state}/disk.qcow2`, fileOf(pod, 'logs')];
+    // As runners of before have left them.
+    for (const path of made) await chmod(path, 0o600);
 
     const more = [
       { name: 'logs', bytes: 24 * mebibyte },
@@ -55,6 +75,8 @@ describe('data disks', () => {
     expect(await second.guest(`cat /sys/block/${logs.slice(5)}/size`)).toBe(`${(24 * mebibyte) / 512}\n`);
     const old = await deviceOf(second, 'old');
     expect(await second.guest(`cat /sys/block/${old.slice(5)}/size`)).toBe(`${(16 * mebibyte) / 512}\n`);
+    await end(second);
+    expect(await closedToGroup(pod)).toEqual([fileOf(pod, 'old')]);
   });
 
   test('of which one is missing or names another file stop the VM with a sentence, and no guest runs', async () => {

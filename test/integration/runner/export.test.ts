@@ -190,6 +190,21 @@ test('a stop that waits for a copy is not carried out once whoever asked for it 
   expect(await runner.client.ports({ ports: [] })).toMatchObject({ powerState: 'Running' });
 });
 
+test('a disk that is to grow while it is copied keeps no verb waiting, and grows once the copy has ended', async () => {
+  const runner = await withoutGuest({ diskBytes: 2 ** 40 });
+  await runner.client.startExport('first');
+  await isBegun(runner);
+  const caller = new AbortController();
+  const givenUp = expect(runner.client.resize(2 ** 41, caller.signal)).rejects.toThrow();
+  const grown = runner.client.resize(2 ** 40 + 2 ** 30);
+  expect(await runner.client.power({ action: 'suspend' })).toMatchObject({ powerState: 'Suspended' });
+  expect(await runner.client.getExport('first')).toMatchObject({ state: 'Copying' });
+  caller.abort();
+  await givenUp;
+  await runner.client.deleteExport('first');
+  expect(await grown).toMatchObject({ diskSize: 2 ** 40 + 2 ** 30 });
+});
+
 test('a VM that is suspended while its copy begins stays so: the copy does not let its guest go on', async () => {
   const runner = await withoutGuest({});
   await runner.client.startExport('first');

@@ -1,5 +1,6 @@
+import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { allowBootTime, aPod, startRunner } from './harness.ts';
 
 allowBootTime();
@@ -31,6 +32,18 @@ describe('power verbs', () => {
     expect(await runner.client.power({ action: 'resume' })).toMatchObject({ powerState: 'Running' });
     expect(await runner.guest('cat /tmp/memory')).toBe('kept\n');
     await expect.poll(async () => (await behind()).least - before.most).toBeLessThan(5);
+  });
+
+  test('a guest that goes to sleep by itself is woken', async () => {
+    const runner = await startRunner(await aPod({ readiness: { tcp: { port: 22 }, timeoutSeconds: 180 } }));
+    await runner.reaches(up);
+    const sleep = '(sleep 2; echo mem > /sys/power/state) > /dev/null 2>&1 < /dev/null &';
+    await runner.guest(`echo deep > /sys/power/mem_sleep; echo 8 > /proc/sys/kernel/printk; ${sleep}`);
+    await expect.poll(() => runner.serial(), { timeout: 150_000 }).toContain('PM: suspend exit');
+    const tunnel = await runner.client.openTunnel(22);
+    onTestFinished(() => void tunnel.destroy());
+    tunnel.on('error', () => undefined);
+    expect(String((await once(tunnel, 'data'))[0])).toMatch(/^SSH-/);
   });
 
   test('stop asks the guest, two verbs at once are done one after the other, start boots the same disk', async () => {

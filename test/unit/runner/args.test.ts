@@ -86,9 +86,9 @@ describe('QEMU is told', () => {
       },
       [
         '"driver":"raw","node-name":"data-logs","file":"data-logs-file","read-only":false',
-        '-device virtio-blk-pci,drive=data-logs,id=data-logs,serial=logs -blockdev',
+        '-device virtio-blk-pci,bus=pcie.0,addr=0x16,drive=data-logs,id=data-logs,serial=logs,werror=stop -blockdev',
         '"node-name":"data-old","file":"data-old-file","read-only":false,"discard":"unmap","backing":null',
-        '-device virtio-blk-pci,drive=data-old,id=data-old,serial=old -',
+        '-device virtio-blk-pci,bus=pcie.0,addr=0x17,drive=data-old,id=data-old,serial=old,werror=stop -',
       ],
     ],
     [
@@ -102,10 +102,10 @@ describe('QEMU is told', () => {
         })),
       },
       [
-        '-device ahci,id=data0 -device ahci,id=data1 ',
-        '-device ide-hd,bus=data0.0,drive=data-a,id=data-a,serial=a ',
-        '-device ide-hd,bus=data0.5,drive=data-f,id=data-f,serial=f ',
-        '-device ide-hd,bus=data1.0,drive=data-g,id=data-g,serial=g ',
+        '-device ahci,id=data0,bus=pcie.0,addr=0x16 -device ahci,id=data1,bus=pcie.0,addr=0x17 ',
+        '-device ide-hd,bus=data0.0,drive=data-a,id=data-a,serial=a,werror=stop ',
+        '-device ide-hd,bus=data0.5,drive=data-f,id=data-f,serial=f,werror=stop ',
+        '-device ide-hd,bus=data1.0,drive=data-g,id=data-g,serial=g,werror=stop ',
       ],
     ],
     [
@@ -135,7 +135,7 @@ describe('QEMU is told', () => {
       {},
       {},
       [
-        'virtio-blk-pci,drive=disk0,id=disk,bootindex=1',
+        'virtio-blk-pci,drive=disk0,id=disk,bootindex=1,werror=stop ',
         '"backing":"base"',
         '"filename":"/image/disk/disk.qcow2","read-only":true',
       ],
@@ -144,7 +144,7 @@ describe('QEMU is told', () => {
       'a SATA disk for legacyIO',
       { legacyIO: true },
       { seed: '/run/vm/seed.iso' },
-      ['ide-hd,bus=ide.0,drive=disk0', 'ide-cd,bus=ide.2,drive=seed'],
+      ['ide-hd,bus=ide.0,drive=disk0,id=disk,bootindex=1,werror=stop ', 'ide-cd,bus=ide.2,drive=seed'],
     ],
     [
       'a SATA controller first on ARM',
@@ -174,7 +174,7 @@ describe('QEMU is told', () => {
       'a SCSI CD on ARM',
       { architecture: 'arm64' },
       { iso: '/iso/disk/x.iso' },
-      ['virtio-scsi-pci,id=scsi0', 'scsi-cd,bus=scsi0.0,drive=cd0'],
+      ['virtio-scsi-pci,id=scsi0,bus=pcie.0,addr=0x1e ', 'scsi-cd,bus=scsi0.0,drive=cd0'],
     ],
     ['an empty drive', {}, { hasEmptyDrive: true }, ['-device ide-cd,bus=ide.1,id=cd,bootindex=2']],
     [
@@ -183,8 +183,13 @@ describe('QEMU is told', () => {
       { hasEmptyDrive: true },
       ['virtio-scsi-pci,id=scsi0', '-device scsi-cd,bus=scsi0.0,id=cd,bootindex=2'],
     ],
-    ['a virtio network card', { netBoost: true }, {}, ['virtio-net-pci,netdev=net0']],
-    ['an Intel network card without netBoost', { netBoost: false }, {}, ['e1000,netdev=net0']],
+    ['a virtio network card', { netBoost: true }, {}, ['virtio-net-pci,bus=pcie.0,addr=0x4,netdev=net0']],
+    [
+      'an Intel network card without netBoost',
+      { netBoost: false },
+      {},
+      ['e1000,bus=pcie.0,addr=0x4,netdev=net0'],
+    ],
     [
       'the mapped ports, and SSH on loopback',
       {
@@ -293,6 +298,58 @@ describe('QEMU is told', () => {
 
   test('the same in the same order every time', () => {
     expect(argumentsOf()).toBe(argumentsOf());
+  });
+});
+
+/** Devices that are on no PCI bus. */
+const elsewhere = /^(?:virtserialport|isa-serial|ide-|scsi-cd|usb-|vmgenid|pvpanic,)/;
+
+/** What is where on the PCI bus, as QEMU goes about it: the slot that is asked for, else the lowest that is free. */
+function slotsOf(text: string): Map<number, string> {
+  const slots = new Map<number, string>();
+  for (const [, device = ''] of text.matchAll(/-device (\S+)/g)) {
+    if (elsewhere.test(device)) continue;
+    let slot = Number(/,addr=(\w+)/.exec(device)?.[1] ?? 1);
+    while (!device.includes(',addr=') && slots.has(slot)) slot += 1;
+    expect(slots.get(slot), `slot ${slot}`).toBeUndefined();
+    slots.set(slot, device);
+  }
+  return slots;
+}
+
+describe.each(['amd64', 'arm64'] as const)('on the PCI bus of %s', (architecture) => {
+  const disks = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'].map((name) => ({
+    name,
+    path: `/d/${name}`,
+    format: 'raw' as const,
+  }));
+
+  test.each<[sentence: string, spec: Partial<RunnerSpecInput>, input: Partial<MachineInput>]>([
+    ['without anything', {}, {}],
+    ['with a seed', {}, { seed: '/s' }],
+    ['with data disks', {}, { seed: '/s', disks }],
+    ['with a CD', {}, { seed: '/s', iso: '/iso' }],
+    ['with an empty drive', {}, { seed: '/s', hasEmptyDrive: true }],
+    ['with legacyIO', { legacyIO: true }, { seed: '/s' }],
+    ['with legacyIO, data disks and a CD', { legacyIO: true }, { seed: '/s', disks, iso: '/iso' }],
+    ['without netBoost', { netBoost: false }, { disks, iso: '/iso' }],
+    ['with all that there is', { metricsPort: 8444 }, { seed: '/s', disks, iso: '/iso', ...gpu }],
+  ])('the network card is at the same place %s', (_sentence, spec, input) => {
+    const slots = slotsOf(argumentsOf({ architecture, ...spec }, input));
+    expect([...slots].filter(([, device]) => device.includes('netdev=net0')).map(([slot]) => slot)).toEqual([
+      4,
+    ]);
+    // Of the chip set on x86.
+    expect(Math.max(...slots.keys())).toBeLessThan(0x1f);
+  });
+
+  test('all that was there stays where it was when data disks and a CD come', () => {
+    const input = { seed: '/s', ...(architecture === 'amd64' ? gpu : {}) };
+    const spec = { architecture, metricsPort: 8444 };
+    const before = slotsOf(argumentsOf(spec, input));
+    const after = slotsOf(argumentsOf(spec, { ...input, disks, iso: '/iso' }));
+    expect([...after]).toEqual(expect.arrayContaining([...before]));
+    expect(after.size).toBe(before.size + disks.length + (architecture === 'arm64' ? 1 : 0));
   });
 });
 

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readFile, rm, stat, symlink, truncate, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readFile, rm, stat, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -43,6 +43,15 @@ describe('a new disk', () => {
     await made(Mi);
     expect((await stat(path)).size).toBe(2 * Mi);
     expect((await readFile(path)).subarray(0, 5).toString()).toBe('kept\0');
+  });
+
+  test('is for the group as for its owner, also one that was made for its owner alone', async () => {
+    const mode = async () => (await stat(path)).mode & 0o777;
+    await made(Mi);
+    expect(await mode()).toBe(0o660);
+    await chmod(path, 0o600);
+    await made(Mi);
+    expect(await mode()).toBe(0o660);
   });
 
   test('is not made where a link leads', async () => {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { bootKind } from '../../../src/runner/bootsector.ts';
+import { Disk } from '../../../src/runner/disk.ts';
 import { checkGrows, resizeReply, roundDiskSize } from '../../../src/runner/disksize.ts';
 import { readDiskHeader } from '../../../src/runner/qcow2.ts';
 import { parseRange } from '../../../src/net/range.ts';
@@ -82,6 +83,21 @@ describe('a new size', () => {
       '(no guest agent answers); grow the partition',
     );
   });
+});
+
+test('a disk does not grow until the last copy of it has ended', async () => {
+  const asleep = { current: { memory: {} } } as unknown as ConstructorParameters<typeof Disk>[1];
+  const disk = new Disk({ folders: { state: '/nowhere' } } as never, asleep, {} as never);
+  const grown = () => disk.resize(2 ** 30, undefined);
+  const first = Promise.withResolvers<void>();
+  const second = Promise.withResolvers<void>();
+  disk.hold(first.promise);
+  disk.hold(second.promise);
+  first.resolve();
+  await expect(grown()).rejects.toThrow('the disk is being copied');
+  second.reject(new Error('the copy has failed'));
+  await disk.free();
+  await expect(grown()).rejects.toThrow('the VM is suspended on its disk');
 });
 
 describe('a range of an export', () => {

@@ -65,7 +65,7 @@ describe('an exit of QEMU means', () => {
       },
       false,
       'AcceleratorFailed',
-      'svc3.dev/accelerator=tcg',
+      'label it svc3.dev/accelerator=tcg and then delete the pod',
     ],
     [
       'a taken port',
@@ -84,6 +84,13 @@ describe('an exit of QEMU means', () => {
     [
       'a full disk',
       { stderr: 'write failed: No space left on device' },
+      false,
+      'StorageFull',
+      'storage is full',
+    ],
+    [
+      'a quota that is used up',
+      { stderr: 'write failed: Disk quota exceeded' },
       false,
       'StorageFull',
       'storage is full',

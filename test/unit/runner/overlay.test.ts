@@ -1,8 +1,8 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { findDisk, inspectDisk, overlaySize } from '../../../src/runner/overlay.ts';
+import { createOverlay, findDisk, inspectDisk, overlaySize } from '../../../src/runner/overlay.ts';
 
 let volume: string;
 
@@ -81,6 +81,27 @@ describe('the disk of an image volume', () => {
 
   test('is refused where it cannot be read', async () => {
     await expect(inspectDisk(join(volume, 'disk'))).rejects.toMatchObject(invalid('cannot be read'));
+  });
+});
+
+describe('an overlay', () => {
+  test('is made whole, for the group of the runner as for its user, whatever a runner that was killed has left', async () => {
+    const base = await inspectDisk(await file('disk.raw', Buffer.alloc(4096)));
+    const path = join(volume, 'overlay');
+    await writeFile(`${path}.new`, 'half', { mode: 0o600 });
+    await createOverlay(path, base, 2 ** 20);
+    expect(await overlaySize(path)).toBe(2 ** 20);
+    expect((await stat(path)).mode & 0o777).toBe(0o660);
+    expect(await readdir(volume)).toEqual(['disk', 'overlay']);
+  });
+
+  test('that cannot be made is told as what it is', async () => {
+    const base = await inspectDisk(await file('disk.raw', Buffer.alloc(4096)));
+    const made = createOverlay(join(volume, 'nowhere', 'overlay'), base, undefined);
+    await expect(made).rejects.toMatchObject({
+      reason: 'StartFailed',
+      message: expect.stringMatching(/^the VM's disk cannot be written: /) as string,
+    });
   });
 });
 

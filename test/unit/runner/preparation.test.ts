@@ -182,9 +182,12 @@ describe('the seed of a guest that waited', () => {
     expect((await seedOf()).length).toBe(writeSeed(aHost().spec).length);
   });
 
-  test('has room for the longest lists of a VM, and the largest Secret', () => {
-    const metadata = [{ name: 'k', value: 'x'.repeat(limits.metadataBytes) }];
-    const sshAuthorizedKeys = ['k'.repeat(limits.sshAuthorizedKeysBytes)];
+  test.each([
+    ['x', 'as they come'],
+    ['\u007F', 'that are written as six characters each'],
+  ])('has room for the longest lists of a VM, and the largest Secret: bytes %j, %s', (byte) => {
+    const metadata = [{ name: 'k', value: byte.repeat(limits.metadataBytes) }];
+    const sshAuthorizedKeys = [byte.repeat(limits.sshAuthorizedKeysBytes)];
     const { spec } = aHost({ metadata, sshAuthorizedKeys });
     expect(writeSeed(spec, Buffer.alloc(2 ** 20)).length).toBeLessThan(waitingSeedBytes);
   });

@@ -51,6 +51,17 @@ test('room for another state is kept beside it, and taken again where some of it
   expect(await written()).toMatchObject({ ejected: true });
 });
 
+test('is for the group as for its owner, and so is the room beside it: the next pod may have another user', async () => {
+  // The runner's own.
+  const before = process.umask(0o007);
+  onTestFinished(() => void process.umask(before));
+  await file.save({ ejected: true });
+  const modes = await Promise.all(
+    [path, `${path}.spare`].map(async (each) => (await stat(each)).mode & 0o777),
+  );
+  expect(modes).toEqual([0o660, 0o660]);
+});
+
 test('that there is no room for a state, not even there, is told as what it is', async () => {
   await symlink('/dev/full', `${path}.new`);
   await expect(file.save({ ejected: true })).rejects.toMatchObject({ reason: 'StorageFull' });

@@ -100,6 +100,46 @@ test('a QEMU that ends while a verb waits for a copy is started again where nobo
   expect(launch).toHaveBeenCalledTimes(2);
 });
 
+test('a growth of the disk that waits for a copy keeps no other verb waiting, and is given up with its caller', async () => {
+  const { supervisor } = await aVmThatRuns();
+  const grow = vi.spyOn(Disk.prototype, 'resize');
+  supervisor.holdDisk(new Promise(() => undefined));
+  const caller = new AbortController();
+  const grown = supervisor.resize(2 ** 30, caller.signal);
+  const givenUp = expect(grown).rejects.toThrow('hung up');
+  await supervisor.power({ action: 'suspend' });
+  expect(supervisor.status.current).toMatchObject({ powerState: 'Suspended' });
+  caller.abort(new Error('hung up'));
+  await givenUp;
+  expect(grow).not.toHaveBeenCalled();
+});
+
+test('a growth of the disk that nobody waits for any more is not carried out when its turn comes', async () => {
+  const { supervisor } = await aVmThatRuns();
+  const grow = vi.spyOn(Disk.prototype, 'resize');
+  const { promise: turn, resolve: endTurn } = Promise.withResolvers<void>();
+  void supervisor.inTurn(() => turn);
+  const caller = new AbortController();
+  const givenUp = expect(supervisor.resize(2 ** 30, caller.signal)).rejects.toThrow('hung up');
+  caller.abort(new Error('hung up'));
+  endTurn();
+  await givenUp;
+  expect(grow).not.toHaveBeenCalled();
+});
+
+test('a growth of the disk of which another copy has begun by its turn is refused, and not waited for in it', async () => {
+  const { supervisor } = await aVmThatRuns();
+  const { promise: turn, resolve: endTurn } = Promise.withResolvers<void>();
+  void supervisor.inTurn(() => turn);
+  const refused = expect(supervisor.resize(2 ** 30)).rejects.toMatchObject({
+    reason: 'Conflict',
+    message: 'the disk is being copied for a save or commit: it grows after that',
+  });
+  supervisor.holdDisk(new Promise(() => undefined));
+  endTurn();
+  await refused;
+});
+
 test('at the end of its pod the memory of a guest is written once no copy of its disk is made any more', async () => {
   const { supervisor } = await aVmThatRuns({ onEviction: 'Suspend', suspendSeconds: 60 });
   const done: string[] = [];

@@ -17,9 +17,12 @@ function watched() {
   const onEvent = vi.fn<(listen: (event: QmpEvent) => void) => void>();
   const disk = { isFull: true, flushesForMs: 0 };
   let state = 'running';
+  const tell = (event: string, data: QmpEvent['data'] = {}) => {
+    for (const [listen] of onEvent.mock.calls) listen({ event, data });
+  };
   const stop = () => {
     state = 'io-error';
-    for (const [listen] of onEvent.mock.calls) listen({ event: 'STOP', data: {} });
+    tell('STOP');
   };
   const execute = vi.fn(async (command: string, _args?: object, { timeoutMs = 10_000 } = {}) => {
     const { flushesForMs } = disk;
@@ -53,7 +56,7 @@ function watched() {
     mayQuit: async () => undefined,
   });
   const continued = () => execute.mock.calls.filter(([command]) => command === 'cont').length;
-  return { disk, stop, status, error, continued, told, running };
+  return { disk, tell, stop, execute, status, error, continued, told, running };
 }
 
 test('a guest whose disk is full is told to go on every six seconds, however often it stops, and the time once it does', async () => {
@@ -102,5 +105,54 @@ test('of a guest that is being taken down by the time QEMU answers nothing is sa
   stop();
   running.expected = true;
   await vi.advanceTimersByTimeAsync(120_000);
+  expect(status.current.powerState).toBe('Running');
+});
+
+test.each<[words: string, ...faults: object[]]>([
+  ['full', { nospace: true, reason: 'No space left on device' }],
+  [
+    'full or not writable (Disk quota exceeded)',
+    { nospace: false, reason: 'Disk quota exceeded' },
+    { nospace: true, reason: 'No space left on device' },
+  ],
+  ['full or not writable'],
+])('a guest that met storage that is %s is told of in these words', async (words, ...faults) => {
+  const { tell, stop, status } = watched();
+  for (const fault of faults.toReversed())
+    tell('BLOCK_IO_ERROR', { operation: 'write', action: 'stop', ...fault });
+  // What a guest is told of, and goes on with, stops nothing.
+  tell('BLOCK_IO_ERROR', {
+    operation: 'read',
+    action: 'report',
+    nospace: true,
+    reason: 'Input/output error',
+  });
+  stop();
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(status.current.reason).toBe('DiskFull');
+  expect(status.current.message?.split(';')[0]).toBe(`the VM's storage is ${words}`);
+});
+
+test('a disk that is no longer full but cannot be written to either is told of in other words, once', async () => {
+  const { tell, stop, status, error } = watched();
+  tell('BLOCK_IO_ERROR', { operation: 'write', action: 'stop', nospace: true, reason: 'No space left' });
+  stop();
+  await vi.advanceTimersByTimeAsync(1_000);
+  tell('BLOCK_IO_ERROR', {
+    operation: 'write',
+    action: 'stop',
+    nospace: false,
+    reason: 'Input/output error',
+  });
+  await vi.advanceTimersByTimeAsync(30_000);
+  expect(status.current.message).toContain('is full or not writable (Input/output error); ');
+  expect(error).toHaveBeenCalledTimes(2);
+});
+
+test('a guest that goes to sleep is woken: nobody could do that', async () => {
+  const { tell, execute, status } = watched();
+  tell('SUSPEND');
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(execute).toHaveBeenCalledWith('system_wakeup');
   expect(status.current.powerState).toBe('Running');
 });

@@ -8,6 +8,11 @@ const Mi = 2 ** 20;
 
 /** QEMU's own memory beside the guest's: devices, disk cache, display. Measured: 160 MiB. */
 const qemuBytes = 160 * Mi;
+/**
+ * QEMU's buffers for 250 TCP connections of the guest or more: user-mode networking takes 140 to 256 KiB for an open one (measured: 220 KiB out of a guest,
+ * nothing sent yet), and knows no limit (docs/networking.md).
+ */
+const connectionBytes = 64 * Mi;
 /** The runner process. */
 const runnerBytes = 90 * Mi;
 /** QEMU's page tables of the guest: 8 bytes for each page of 4096. */
@@ -33,7 +38,8 @@ export function stateVolumeBytes(limitBytes: number, guestBytes: number): number
 
 /** Memory of the pod under hardware virtualisation: guest and overhead, in bytes. */
 export function podMemoryBytes(guestBytes: number): number {
-  const overhead = qemuBytes + runnerBytes + runVolumeBytes + Math.ceil(guestBytes * pageTableShare);
+  const fixed = qemuBytes + connectionBytes + runnerBytes + runVolumeBytes;
+  const overhead = fixed + Math.ceil(guestBytes * pageTableShare);
   // Whole Mi, so that the quantity reads well.
   return Math.ceil((guestBytes + overhead) / Mi) * Mi;
 }

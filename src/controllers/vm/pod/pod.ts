@@ -22,7 +22,7 @@ import type { DataDisk } from '../../../api/datadisk.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import type { Accelerator } from '../../../placement/facts.ts';
 import type { AssignedPorts, HostPort } from '../../../placement/ports.ts';
-import { dataClaimName } from '../facts/claim.ts';
+import { dataClaimName, hasClaims } from '../facts/claim.ts';
 import { digestOf } from '../resolve/imageref.ts';
 import { effectiveAnnotation, podNameOf, pullSecretAnnotation, runnerContainer } from '../names.ts';
 import { ephemeralStorageBytes, guestResources, runVolumeBytes, stateVolumeBytes } from './overhead.ts';
@@ -124,7 +124,8 @@ function podSpec(input: PodInput): PodSpec {
         ? { runAsUser: 0, runAsGroup: qemuId }
         : { runAsNonRoot: true, runAsUser: qemuId, runAsGroup: qemuId }),
       fsGroup: qemuId,
-      fsGroupChangePolicy: 'OnRootMismatch',
+      // Files of a claim may be those of a pod with another user: the VM had a GPU then, or had none.
+      fsGroupChangePolicy: hasClaims(effective) ? 'Always' : 'OnRootMismatch',
       seccompProfile: { type: 'RuntimeDefault' },
       // One of the safe sysctls, at every level of Pod Security: the guest's ports below 1024 are open under their own number.
       sysctls: [{ name: 'net.ipv4.ip_unprivileged_port_start', value: '0' }],
