@@ -50,7 +50,11 @@ export async function showWork(
   const ns = await namespace();
   let item = begun;
   // A commit changes an image that was ready before: the first look may still see that state.
-  const goesOn = `${kind} ${begun.name} goes on being made: svc3 ${kind} get ${begun.name} shows it, svc3 ${kind} delete ${begun.name} ends it`;
+  const shown = `svc3 ${kind} get ${begun.name} shows it`;
+  const goesOn =
+    begun.commitRequest === undefined
+      ? `${kind} ${begun.name} goes on being made: ${shown}, svc3 ${kind} delete ${begun.name} ends it`
+      : `the commit of ${kind} ${begun.name} goes on: ${shown}`;
   context.ifInterrupted(`no longer waiting; ${goesOn}`);
   const look = async (): Promise<DiskItem> => {
     try {

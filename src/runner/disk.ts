@@ -31,6 +31,7 @@ export class Disk {
   readonly #status: StatusBoard;
   readonly #overlay: string;
   #held: Promise<unknown> = Promise.resolve();
+  #isHeld = false;
 
   constructor(host: Host, state: StateFile, status: StatusBoard) {
     this.#host = host;
@@ -41,7 +42,13 @@ export class Disk {
 
   /** A copy of the disk is being made until then: QEMU must not end, and nothing may change the file. */
   hold(until: Promise<unknown>): void {
-    this.#held = Promise.allSettled([this.#held, until]);
+    const held = Promise.allSettled([this.#held, until]);
+    this.#held = held;
+    this.#isHeld = true;
+    // Before whoever waits for it goes on.
+    void held.then(() => {
+      if (this.#held === held) this.#isHeld = false;
+    });
   }
 
   /** Resolves when no copy needs the disk any more. */
@@ -92,9 +99,14 @@ export class Disk {
     await rm(varsPath(folders), { force: true });
   }
 
-  /** Grows the disk and, where its agent answers, the guest's file system. Throws Invalid where it would shrink or has no room. */
+  /**
+   * Grows the disk and, where its agent answers, the guest's file system. To be called in turn with the verbs: it waits for no copy.
+   *
+   * @throws Svc3Error Invalid where it would shrink or has no room; Conflict while it is copied, or the guest is suspended on it
+   */
   async resize(requested: number, machine: Machine | undefined): Promise<ResizeReply> {
-    await this.#held;
+    if (this.#isHeld)
+      throw new Svc3Error('Conflict', 'the disk is being copied for a save or commit: it grows after that');
     if (this.#state.current.memory !== undefined)
       throw new Svc3Error('Conflict', 'the VM is suspended on its disk, which can only grow once it goes on');
     const bytes = roundDiskSize(requested);

@@ -127,7 +127,7 @@ function verbRoutes(parts: RouteParts): Route[] {
       method: 'POST',
       pattern: /^\/v1\/resize$/,
       action: 'resize',
-      run: ({ body }) => supervisor.resize(parse(ResizeRequest, body).bytes),
+      run: ({ body, wanted }) => supervisor.resize(parse(ResizeRequest, body).bytes, wanted),
     },
   ];
 }

@@ -20,7 +20,7 @@ import { forwardAddress, type PortRelay } from './relay.ts';
 import { createRetries, type Retries } from './retries.ts';
 import { type SavedState, startingState, StateFile } from './statefile.ts';
 import { createStatusBoard, type StatusBoard } from './status.ts';
-import { PowerVerbs } from './verbs.ts';
+import { forEver, PowerVerbs } from './verbs.ts';
 import { wokenFromPool } from './wokenstatus.ts';
 import type { Running } from './watch.ts';
 import type { SerialConsole } from './serialconsole.ts';
@@ -185,8 +185,17 @@ export class Supervisor {
     return this.inTurn(() => this.#claim(request));
   }
 
-  resize(bytes: number): Promise<ResizeReply> {
-    return this.inTurn(() => this.#disk.resize(bytes, this.#running?.machine));
+  /**
+   * Grows the disk once no copy needs it, for which no verb waits. Throws Conflict where another copy has begun by its turn.
+   *
+   * @param wanted - aborted when nobody waits for it any more: it is given up, with the signal's reason, until it has begun
+   */
+  async resize(bytes: number, wanted: AbortSignal = forEver): Promise<ResizeReply> {
+    await unlessAborted(this.#disk.free(), wanted);
+    return this.inTurn(async () => {
+      wanted.throwIfAborted();
+      return this.#disk.resize(bytes, this.#running?.machine);
+    });
   }
 
   /** Takes the CD out for good; once it is out that changes nothing. Throws Conflict where there is no drive. */

@@ -16,7 +16,7 @@ import type { Running } from './watch.ts';
 const longestWriteMs = 3_600_000;
 
 /** Of what nobody takes back. */
-const forEver = new AbortController().signal;
+export const forEver = new AbortController().signal;
 
 /** The guest as verbs start and end it. */
 export interface VerbGuest {

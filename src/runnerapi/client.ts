@@ -12,7 +12,7 @@ import {
   type PortsRequest,
   type PowerRequest,
 } from '../api/runner.ts';
-import { Svc3Error, type ErrorReason } from '../errors.ts';
+import { shortened, Svc3Error, type ErrorReason } from '../errors.ts';
 import { VmUsage } from '../api/vmusage.ts';
 import { parseForeignJson, readWhole } from '../net/foreign.ts';
 import { isEnd, keepAlive } from '../net/websocket.ts';
@@ -53,7 +53,12 @@ export interface RunnerClient {
   power(body: PowerRequest, signal?: AbortSignal): Promise<RunnerState>;
   /** Conflict: the guest is another VM's. To be called with the UID of the pod as `vmUid`. */
   claim(body: ClaimRequest): Promise<RunnerState>;
-  resize(bytes: number): Promise<ResizeReply>;
+  /**
+   * Resolves when the disk has grown, which waits for its copies. Conflict: it cannot grow now.
+   *
+   * @param signal - ends the call: it is given up where it waits for its turn or for a copy of the disk
+   */
+  resize(bytes: number, signal?: AbortSignal): Promise<ResizeReply>;
   eject(): Promise<RunnerState>;
   /** The ports that lead into the guest, as far as they could be had; the others are closed. */
   ports(body: PortsRequest): Promise<RunnerState>;
@@ -133,9 +138,16 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
         RunnerState,
       ),
     claim: (body) => call({ method: 'POST', path: '/v1/claim', action: 'claim', body }, RunnerState),
-    resize: (bytes) =>
+    resize: (bytes, signal) =>
       call(
-        { method: 'POST', path: '/v1/resize', action: 'resize', body: { bytes }, timeoutMs: 120_000 },
+        {
+          method: 'POST',
+          path: '/v1/resize',
+          action: 'resize',
+          body: { bytes },
+          timeoutMs: 120_000,
+          ...(signal === undefined ? {} : { signal }),
+        },
         ResizeReply,
       ),
     eject: () => call({ method: 'POST', path: '/v1/eject', action: 'eject', body: {} }, RunnerState),
@@ -275,7 +287,7 @@ function parseReply(status: number, bytes: Buffer): unknown {
   }
   if (status < 300) return value;
   const { message } = (value ?? {}) as { message?: unknown };
-  const said = typeof message === 'string' ? message.slice(0, longestMessage) : '';
+  const said = typeof message === 'string' ? shortened(message, longestMessage) : '';
   throw new Svc3Error(reasonOf(status), said === '' ? `the runner answered ${status}` : said);
 }
 

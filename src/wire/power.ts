@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { PowerState, Vm } from '../api/vm.ts';
 import { Svc3Error } from '../errors.ts';
 import { type PowerCommand, powerVerbs } from './powercommands.ts';
-import { isDownByItself, vmState } from './vm.ts';
+import { conditionOf, fits, isDownByItself, requireStaying, vmState } from './vm.ts';
 
 export interface PowerRequest {
   readonly powerState: PowerState;
@@ -13,18 +13,18 @@ export interface PowerRequest {
 
 /**
  * What of a VM's spec a command changes. A command that has been asked for already and is under way may be repeated. A start
- * is asked for once whatever the spec says: a guest that went down by itself leaves it at Running. So does a stop of that guest: no pod
- * that comes later starts it.
- * @throws Svc3Error Conflict when the command does not fit the observed state
+ * is asked for once whatever the spec says: a guest that went down by itself leaves it at Running.
+ * @throws Svc3Error Conflict when the command does not fit the VM as it is, or the VM is being deleted
  */
 export function powerRequest(vm: Vm, command: PowerCommand): PowerRequest {
+  requireStaying(vm, command);
   const verb = powerVerbs[command];
   const state = vmState(vm);
   const name = vm.metadata.name;
   const isOnce = command === 'revert' || command === 'restart';
   const underWay = !isOnce && vm.spec.powerState === verb.to && state !== verb.to;
   const staysDown = command === 'stop' && isDownByItself(vm);
-  if (!verb.from.includes(state) && !staysDown && !(underWay && state !== 'Failed' && state !== 'Pending')) {
+  if (!fits(vm, command) && !staysDown && !(underWay && state !== 'Failed' && state !== 'Pending')) {
     throw new Svc3Error(
       'Conflict',
       `VM ${name} is ${state}, ${command} needs it to be ${verb.from.join(' or ')}`,
@@ -44,6 +44,13 @@ export function powerRequest(vm: Vm, command: PowerCommand): PowerRequest {
   return { powerState: verb.to };
 }
 
+/** Reasons of Ready while what the VM is does not last: a verb is being carried out, or its pod begins. */
+const passing: Readonly<Record<PowerState, ReadonlySet<string>>> = {
+  Running: new Set(['Stopping', 'Suspending']),
+  Stopped: new Set(['Starting', 'Stopping', 'Restarting', 'Suspending', 'Resuming', 'Reverting']),
+  Suspended: new Set(['Starting', 'Resuming', 'Suspending']),
+};
+
 /** Whether the operator has carried out what was written with this generation. */
 export function powerDone(vm: Vm, requested: PowerRequest, generation: number): boolean {
   if ((vm.status?.observedGeneration ?? 0) < generation) return false;
@@ -53,7 +60,15 @@ export function powerDone(vm: Vm, requested: PowerRequest, generation: number): 
     return false;
   if (requested.restartRequest !== undefined && vm.status?.restartRequest !== requested.restartRequest)
     return false;
-  return state === requested.powerState;
+  return state === requested.powerState && !isPassing(vm, requested.powerState);
+}
+
+/** Whether the VM is going to be something else before it is this for good, as one that is stopped while its guest is on its way up. */
+function isPassing({ status }: Vm, powerState: PowerState): boolean {
+  const ready = conditionOf(status?.conditions, 'Ready');
+  // A pod without a node has no guest.
+  const isNowhere = conditionOf(status?.conditions, 'Scheduled')?.status === 'False';
+  return ready?.status === 'False' && passing[powerState].has(ready.reason) && !isNowhere;
 }
 
 /** Whether the failure is what came of the request, and not the one before it that is being mended. */

@@ -11,15 +11,27 @@ export type PowerCommand = (typeof powerCommands)[number];
 interface Verb {
   readonly from: readonly VmState[];
   readonly to: PowerState;
+  /** Where the VM is what the command leads to, and this was asked for since and is not done yet, the command takes it back. */
+  readonly takesBack: readonly PowerState[];
   readonly done: string;
 }
 
 /** From which observed state each command may be given, and what it leads to. */
 export const powerVerbs: Readonly<Record<PowerCommand, Verb>> = {
-  start: { from: ['Stopped', 'Failed'], to: 'Running', done: 'started' },
-  stop: { from: ['Running', 'Suspended', 'Failed'], to: 'Stopped', done: 'stopped' },
-  restart: { from: ['Running', 'Failed'], to: 'Running', done: 'restarted' },
-  resume: { from: ['Suspended'], to: 'Running', done: 'resumed' },
-  suspend: { from: ['Running'], to: 'Suspended', done: 'suspended' },
-  revert: { from: ['Running', 'Stopped', 'Suspended', 'Failed'], to: 'Running', done: 'reverted' },
+  start: { from: ['Stopped', 'Failed'], to: 'Running', takesBack: ['Stopped'], done: 'started' },
+  stop: {
+    from: ['Running', 'Suspended', 'Failed'],
+    to: 'Stopped',
+    takesBack: ['Running', 'Suspended'],
+    done: 'stopped',
+  },
+  restart: { from: ['Running', 'Failed'], to: 'Running', takesBack: [], done: 'restarted' },
+  resume: { from: ['Suspended'], to: 'Running', takesBack: ['Suspended'], done: 'resumed' },
+  suspend: { from: ['Running'], to: 'Suspended', takesBack: ['Running'], done: 'suspended' },
+  revert: {
+    from: ['Running', 'Stopped', 'Suspended', 'Failed'],
+    to: 'Running',
+    takesBack: [],
+    done: 'reverted',
+  },
 };

@@ -6,7 +6,7 @@ import { Svc3Error } from '../errors.ts';
 import { commitTarget } from '../api/committarget.ts';
 import { memoryRefusal } from '../api/memory.ts';
 import { imageItem } from './image.ts';
-import { hasDisk, vmState } from './vm.ts';
+import { hasDisk, requireStaying, vmState } from './vm.ts';
 import type { Submitted } from '../api/object.ts';
 
 export interface CommitRequest {
@@ -75,11 +75,9 @@ export function requireMeant(vm: Vm, meant: string | undefined): void {
 }
 
 function requireDisk(vm: Vm, what: string): void {
-  const { name, deletionTimestamp } = vm.metadata;
-  if (deletionTimestamp !== undefined)
-    throw conflict(vm, `VM ${name} is being deleted: ${what} comes too late`);
+  requireStaying(vm, what);
   if (hasDisk(vm)) return;
-  throw conflict(vm, `VM ${name} is ${vmState(vm)}, ${what} needs a VM that has booted`);
+  throw conflict(vm, `VM ${vm.metadata.name} is ${vmState(vm)}, ${what} needs a VM that has booted`);
 }
 
 function requireMemory(vm: Vm): void {

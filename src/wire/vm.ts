@@ -1,12 +1,14 @@
 import { commitTarget } from '../api/committarget.ts';
 import { memoryRefusal } from '../api/memory.ts';
-import { annotations } from '../api/meta.ts';
+import { annotations, group } from '../api/meta.ts';
 import { formatGi, parseQuantity } from '../api/quantity.ts';
+import { stalledInPart } from '../api/reasons.ts';
 import type { Vm, VmSpec } from '../api/vm.ts';
 import type { VmConfig } from '../api/vmconfig.ts';
 import { disksThatGo } from '../api/whendeleted.ts';
 import type { Condition } from '../api/object.ts';
-import type { VmState } from './powercommands.ts';
+import { Svc3Error } from '../errors.ts';
+import { type PowerCommand, powerCommands, powerVerbs, type VmState } from './powercommands.ts';
 import type { DeployItem, VmItem } from './vmschemas.ts';
 
 export type { DeployItem, VmItem, VmState };
@@ -26,10 +28,18 @@ function isTrue(vm: Vm, type: string): boolean {
 export function vmState(vm: Vm): VmState {
   const observed = vm.status?.powerState;
   const stalled = conditionOf(vm.status?.conditions, 'Stalled');
-  const isStalled = stalled?.status === 'True' && stalled.reason !== 'GuestStopped';
+  const isStalled = stalled?.status === 'True' && stalled.reason !== 'GuestStopped' && !goesOnWithout(vm);
   if (observed === 'Failed' || isStalled) return 'Failed';
   if (observed === 'Stopped' || observed === 'Suspended') return observed;
   return observed === 'Running' && isTrue(vm, 'Booted') ? 'Running' : 'Pending';
+}
+
+/** Whether the VM is stalled in one thing only, and goes on without that. One without a pod, of which nobody says whether it has booted, gets none. */
+function goesOnWithout({ status }: Vm): boolean {
+  const stalled = conditionOf(status?.conditions, 'Stalled');
+  const isInPart = stalled?.status === 'True' && stalledInPart.has(stalled.reason);
+  const hasPod = conditionOf(status?.conditions, 'Booted') !== undefined;
+  return isInPart && hasPod && status?.powerState !== undefined;
 }
 
 /** Whether one can log in: the VM runs, and its guest answers what `spec.readiness` asks or has had its time for it. */
@@ -40,6 +50,29 @@ export function isReachable(vm: Vm): boolean {
 /** Whether the guest has shut itself down. */
 export function isDownByItself({ status }: Vm): boolean {
   return conditionOf(status?.conditions, 'Ready')?.reason === 'GuestStopped';
+}
+
+/**
+ * Whether the command leads from what the VM is to something else, or takes back what it is to become. A stop of a guest that has shut itself
+ * down does the latter: no pod that comes later starts it.
+ */
+export function fits(vm: Vm, command: PowerCommand): boolean {
+  const { from, to, takesBack } = powerVerbs[command];
+  const state = vmState(vm);
+  return from.includes(state) || (state === to && takesBack.includes(vm.spec.powerState));
+}
+
+/**
+ * No verb is carried out and no disk is saved that somebody asks for once the VM is being deleted.
+ *
+ * @throws Svc3Error Conflict where it is
+ */
+export function requireStaying({ metadata }: Vm, what: string): void {
+  const { name, deletionTimestamp } = metadata;
+  if (deletionTimestamp === undefined) return;
+  throw new Svc3Error('Conflict', `VM ${name} is being deleted: ${what} comes too late`, {
+    details: { group, kind: 'vms', name },
+  });
 }
 
 /** How its guest came up last; nothing while it never has. */
@@ -57,7 +90,7 @@ export function isHeld({ metadata, status }: Vm): boolean {
 /** Whether there is a disk to save: the VM has booted, whatever became of it. */
 export function hasDisk(vm: Vm): boolean {
   const state = vmState(vm);
-  return state === 'Failed' ? vm.status?.powerState === 'Failed' : state !== 'Pending';
+  return state === 'Failed' ? vm.status?.powerState !== undefined : state !== 'Pending';
 }
 
 /** Why a VM is pending or failed, and what its deletion waits for. */
@@ -72,12 +105,30 @@ export function vmReason(vm: Vm): string | undefined {
   const conditions = vm.status?.conditions;
   const stalled = conditionOf(conditions, 'Stalled');
   if (stalled?.status === 'True') return stalled.message;
-  for (const type of ['Scheduled', 'Prepared', 'Booted', 'Ready']) {
-    const condition = conditionOf(conditions, type);
-    if (condition !== undefined && condition.status !== 'True' && condition.message !== '')
-      return condition.message;
-  }
-  return undefined;
+  return firstMessage(vm, ['Scheduled', 'Prepared', 'Booted', 'Ready']);
+}
+
+/** Of the first of these conditions that does not hold and says why. */
+function firstMessage({ status }: Vm, types: readonly string[]): string | undefined {
+  return types
+    .map((type) => conditionOf(status?.conditions, type))
+    .find((condition) => condition !== undefined && condition.status !== 'True' && condition.message !== '')
+    ?.message;
+}
+
+/** Why a VM is not what its spec asks for; undefined where it is, or nobody says. That QEMU does not run is no news of one that is off. */
+function waitReason(vm: Vm): string | undefined {
+  const isAsRequested = vmState(vm) === vm.spec.powerState;
+  const isReconciled = conditionOf(vm.status?.conditions, 'Ready')?.status !== 'False';
+  return isAsRequested || isReconciled ? undefined : firstMessage(vm, ['Ready', 'Scheduled', 'Prepared']);
+}
+
+/** What is said of a VM beside its state, where there is something to say. */
+function shownMessage(vm: Vm): string | undefined {
+  const state = vmState(vm);
+  const isGoing = vm.metadata.deletionTimestamp !== undefined;
+  const isInItsWay = state === 'Pending' || state === 'Failed' || isGoing || goesOnWithout(vm);
+  return isInItsWay ? vmMessage(vm) : waitReason(vm);
 }
 
 /** What is said of a VM whose deletion was asked for and that is not gone yet. */
@@ -134,6 +185,12 @@ function savesOf(vm: Vm): VmItem['saves'] {
   ];
 }
 
+function commandsOf(vm: Vm): VmItem['commands'] {
+  if (vm.metadata.deletionTimestamp !== undefined) return undefined;
+  const fitting = powerCommands.filter((command) => fits(vm, command));
+  return fitting.length === 0 ? undefined : fitting;
+}
+
 function deletesOf(vm: Vm): VmItem['deletes'] {
   const fields = disksThatGo(vm);
   return fields.length === 0 ? undefined : fields;
@@ -153,7 +210,6 @@ function defined<T extends object>(members: { [K in keyof T]: T[K] | undefined }
 export function vmItem(vm: Vm, config?: VmConfig): VmItem {
   const settings = settingsOf(vm, config);
   const ports = vm.status?.ports;
-  const state = vmState(vm);
   const console = consoleIsOn(settings);
   return defined<VmItem>({
     name: vm.metadata.name,
@@ -177,14 +233,12 @@ export function vmItem(vm: Vm, config?: VmConfig): VmItem {
     deployDate: vm.metadata.creationTimestamp,
     owner: vm.metadata.annotations?.[annotations.owner],
     architecture: settings.architecture,
-    status: state,
+    status: vmState(vm),
     reachable: isReachable(vm),
     startedFrom: startedFrom(vm),
-    message:
-      state === 'Pending' || state === 'Failed' || vm.metadata.deletionTimestamp !== undefined
-        ? vmMessage(vm)
-        : undefined,
+    message: shownMessage(vm),
     restartRequired: waitingChanges(vm),
+    commands: commandsOf(vm),
     saves: savesOf(vm),
     deletes: deletesOf(vm),
     suspendedTo: vm.status?.suspendedTo,

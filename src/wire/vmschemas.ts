@@ -97,7 +97,7 @@ export const deployBody = z
       .max(10_080)
       .optional()
       .describe(
-        'Minutes until the VM must run; default 10. With wait=false, as from the web page, what its VMConfig or pool says, else none.',
+        'Minutes from its creation until the VM must run, else it is deleted; default 10, whatever its VMConfig or pool says. With wait=false, as from the web page, what these say, else none.',
       ),
   })
   .meta({ id: 'DeployRequest' });
@@ -109,12 +109,12 @@ export const vmChangeBody = z
     memory: memory.optional().describe('GiB; 0 or absent: stays as it is.'),
     gpuPassthrough: changes.gpuPassthrough.describe('Absent: stays as it is.'),
     vncConsole: changes.vncConsole.describe('Absent: stays as it is.'),
-    timeout: changes.timeout.describe('Minutes from its creation until the VM must run.'),
+    timeout: changes.timeout.describe('Minutes from its creation until the VM must run, else it is deleted.'),
   })
   .meta({
     id: 'VMChangeRequest',
     description:
-      'What is absent stays. Lists, readiness and affinity are replaced as a whole; an empty tag, scheduler, systemSerial or node takes out what was said. vmConfig, vmConfigNamespace, pool, image, architecture, hostname, subdomain, sshNodePort, screenshareNodePort and where the disk is never change: a value that its spec does not have already is refused, and so are a size of the disk, which svc3 vm resize grows, and a port mapping that cannot be had.',
+      'What is absent stays. Lists, readiness and affinity are replaced as a whole; an empty tag, scheduler, systemSerial or node takes out what was said as long as the VM has not been placed; after that at most another value can be given. vmConfig, vmConfigNamespace, pool, image, architecture, hostname, subdomain, sshNodePort, screenshareNodePort and where the disk is never change: a value that its spec does not have already is refused, and so are a size of the disk, which svc3 vm resize grows, and a port mapping that cannot be had.',
   });
 
 export const vmConfigBody = z
@@ -232,6 +232,10 @@ export const vmItem = z
       .string()
       .optional()
       .describe('Which changes wait for the next start of its guest, and why. Absent where none does.'),
+    commands: z
+      .array(z.enum(powerCommands))
+      .optional()
+      .describe('What exec does something for now. Absent where that is none, as while it is being deleted.'),
     saves: z
       .array(z.enum(['Disk', 'Memory', 'Commit']))
       .optional()

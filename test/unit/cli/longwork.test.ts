@@ -95,6 +95,14 @@ describe('work on a disk', () => {
     expect(shown.items).toEqual([]);
   });
 
+  test('that is a commit is told to go on, and not to be ended with the image of before it', async () => {
+    const goesOn = 'the commit of image golden goes on: svc3 image get golden shows it';
+    looks = [new Svc3Error('Unauthorized', 'the token has expired')];
+    const waiting = soon(showWork(aContext(), 'image', { begun: asked, disks, wait: true }));
+    await expect(waiting).rejects.toThrow(`the token has expired; ${goesOn}`);
+    expect(shown.interrupted).toEqual([`no longer waiting; ${goesOn}`]);
+  });
+
   test('that was withdrawn is none that was done', async () => {
     looks = [asked, ...Array.from({ length: 20 }, () => item({ state: 'Ready' }))];
     const waiting = soon(showWork(aContext(), 'image', { begun: asked, disks, wait: true }));

@@ -126,7 +126,29 @@ describe('a command', () => {
       { ...booted[0], type: 'Ready', status: 'False', reason: 'GuestStopped' } as const,
     ];
     expect(outcome(aVm('Stopped', 'Running', { conditions: guestStopped }), 'stop')).toBe('Stopped');
-    expect(outcome(aVm('Stopped', 'Running'), 'stop')).toBe('Conflict');
+  });
+
+  test.each<[PowerCommand, State, 'Running' | 'Stopped' | 'Suspended', string]>([
+    ['stop', 'Stopped', 'Running', 'Stopped'],
+    ['stop', 'Stopped', 'Suspended', 'Stopped'],
+    ['start', 'Running', 'Stopped', 'Running'],
+    ['resume', 'Running', 'Suspended', 'Running'],
+    ['suspend', 'Suspended', 'Running', 'Suspended'],
+    ['start', 'Running', 'Suspended', 'Conflict'],
+    ['resume', 'Running', 'Stopped', 'Conflict'],
+    ['suspend', 'Suspended', 'Stopped', 'Conflict'],
+  ])('%s takes back what has not been done yet: a VM that is %s and is to be %s', (command, ...given) => {
+    const [state, requested, expected] = given;
+    expect(outcome(aVm(state, requested), command)).toBe(expected);
+  });
+
+  test('comes too late for a VM that is being deleted, whatever its state', () => {
+    const vm = aVm('Running', 'Running');
+    const going = { ...vm, metadata: { ...vm.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' } };
+    for (const command of powerCommands)
+      expect(() => powerRequest(going, command)).toThrow(
+        `VM demo is being deleted: ${command} comes too late`,
+      );
   });
 
   test('revert is another request each time', () => {
@@ -140,6 +162,8 @@ describe('a request is carried out', () => {
   const reconciling = { ...booted[0], type: 'Reconciling' };
   const started = { powerState: 'Running', startRequest: 's2' } as const;
   const reverted = { powerState: 'Running', revertRequest: 'r2' } as const;
+  const ready = (reason: string) => ({ ...booted[0], type: 'Ready', status: 'False', reason }) as const;
+  const unscheduled = { ...ready('Unschedulable'), type: 'Scheduled' } as const;
   test.each<[string, Vm, Parameters<typeof powerDone>[1], boolean]>([
     [
       'when the state is the requested one',
@@ -165,6 +189,42 @@ describe('a request is carried out', () => {
       aVm('Failed', 'Stopped', { observedGeneration: 5, conditions: [reconciling] }),
       stopped,
       false,
+    ],
+    [
+      'when the VM that was to be stopped waits for a node, and has no guest',
+      aVm('Stopped', 'Stopped', { observedGeneration: 5, conditions: [ready('InsufficientCPU')] }),
+      stopped,
+      true,
+    ],
+    [
+      'or a pod that has none',
+      aVm('Stopped', 'Stopped', { observedGeneration: 5, conditions: [ready('Stopping'), unscheduled] }),
+      stopped,
+      true,
+    ],
+    [
+      'not while the guest that was to be stopped is on its way up',
+      aVm('Stopped', 'Stopped', { observedGeneration: 5, conditions: [ready('Starting')] }),
+      stopped,
+      false,
+    ],
+    [
+      'nor while its pod is',
+      aVm('Stopped', 'Stopped', { observedGeneration: 5, conditions: [ready('Stopping')] }),
+      stopped,
+      false,
+    ],
+    [
+      'not while the stop that was taken back is still under way',
+      aVm('Running', 'Running', { observedGeneration: 5, conditions: [...booted, ready('Stopping')] }),
+      started,
+      false,
+    ],
+    [
+      'when the guest runs that does not answer yet',
+      aVm('Running', 'Running', { observedGeneration: 5, conditions: [...booted, ready('GuestNotReady')] }),
+      started,
+      true,
     ],
     [
       'not by the failure from before the start',

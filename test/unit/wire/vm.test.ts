@@ -11,6 +11,7 @@ const condition = (type: string, status: 'True' | 'False' = 'True', message = ''
   lastTransitionTime: '2026-01-01T00:00:00Z',
 });
 const booted = condition('Booted');
+const inPart = { ...condition('Stalled', 'True', 'no GPU here'), reason: 'GPUPassthroughDisabled' };
 
 function aVm(status?: VmStatus, spec: Partial<Vm['spec']> = {}, metadata: Partial<Vm['metadata']> = {}): Vm {
   return {
@@ -32,6 +33,13 @@ describe('the one word for a VM', () => {
     ['it was suspended', { powerState: 'Suspended' }, 'Suspended'],
     ['it crashed beyond its restarts', { powerState: 'Failed' }, 'Failed'],
     ['its user has to change it', { conditions: [condition('Stalled')] }, 'Failed'],
+    [
+      'it goes on without what the installation refuses',
+      { powerState: 'Running', conditions: [booted, inPart] },
+      'Running',
+    ],
+    ['that is refused before it has run', { conditions: [inPart] }, 'Failed'],
+    ['that is refused its next pod', { powerState: 'Stopped', conditions: [inPart] }, 'Failed'],
     ['it was stalled once', { conditions: [condition('Stalled', 'False')] }, 'Pending'],
   ])('where %s', (_, status, word) => {
     expect(vmState(aVm(status))).toBe(word);
@@ -76,6 +84,100 @@ describe('why a VM is pending or failed', () => {
       conditions: [booted, condition('Ready', 'False', 'x')],
     };
     expect(vmItem(aVm(status))).not.toHaveProperty('message');
+  });
+
+  test('what the installation refuses is told of a VM that runs without it', () => {
+    const status: VmStatus = { powerState: 'Running', conditions: [booted, condition('Ready'), inPart] };
+    expect(vmItem(aVm(status))).toMatchObject({ status: 'Running', reachable: true, message: 'no GPU here' });
+  });
+});
+
+describe('why a VM is not what it is to be', () => {
+  const off = condition('Booted', 'False', 'the VM is stopped');
+  const waits = (message: string) => condition('Ready', 'False', message);
+  test.each<[string, VmStatus, Vm['spec']['powerState'], string | undefined]>([
+    [
+      'that waits for a node',
+      { powerState: 'Stopped', conditions: [waits('no node fits')] },
+      'Running',
+      'no node fits',
+    ],
+    [
+      'whose start waits for a copy of its disk',
+      { powerState: 'Stopped', conditions: [off, waits('its disk is copied')] },
+      'Running',
+      'its disk is copied',
+    ],
+    [
+      'whose pod gets its image',
+      {
+        powerState: 'Stopped',
+        conditions: [waits(''), condition('Prepared', 'False', 'the node pulls the image'), off],
+      },
+      'Running',
+      'the node pulls the image',
+    ],
+    [
+      'that is being started',
+      { powerState: 'Stopped', conditions: [waits(''), condition('Prepared'), off] },
+      'Running',
+      undefined,
+    ],
+    [
+      'whose stop waits',
+      { powerState: 'Running', conditions: [booted, waits('the runner does not answer')] },
+      'Stopped',
+      'the runner does not answer',
+    ],
+    ['that is as it is to be', { powerState: 'Stopped', conditions: [off] }, 'Stopped', undefined],
+  ])('is told of one %s', (_, status, powerState, message) => {
+    expect(vmItem(aVm(status, { powerState })).message).toBe(message);
+  });
+});
+
+describe('the commands that a VM takes', () => {
+  const going = { deletionTimestamp: '2026-01-01T00:00:00Z' };
+  const stopped: VmStatus = { powerState: 'Stopped', conditions: [condition('Ready', 'False')] };
+  test.each<[string, Vm, readonly string[] | undefined]>([
+    ['that nobody has looked at', aVm(), undefined],
+    [
+      'that runs',
+      aVm({ powerState: 'Running', conditions: [booted] }),
+      ['stop', 'restart', 'suspend', 'revert'],
+    ],
+    ['that is stopped', aVm({ powerState: 'Stopped' }, { powerState: 'Stopped' }), ['start', 'revert']],
+    ['that waits for a node', aVm(stopped), ['start', 'stop', 'revert']],
+    [
+      'whose guest has shut itself down',
+      aVm({ ...stopped, conditions: [{ ...condition('Ready', 'False'), reason: 'GuestStopped' }] }),
+      ['start', 'stop', 'revert'],
+    ],
+    [
+      'that is suspended',
+      aVm({ powerState: 'Suspended' }, { powerState: 'Suspended' }),
+      ['stop', 'resume', 'revert'],
+    ],
+    [
+      'whose stop waits',
+      aVm({ powerState: 'Running', conditions: [booted] }, { powerState: 'Stopped' }),
+      ['start', 'stop', 'restart', 'suspend', 'revert'],
+    ],
+    ['that has failed', aVm({ powerState: 'Failed' }), ['start', 'stop', 'restart', 'revert']],
+    ['that is being deleted', aVm({ powerState: 'Running', conditions: [booted] }, {}, going), undefined],
+  ])('are told of one %s', (_, vm, commands) => {
+    expect(vmItem(vm).commands).toEqual(commands);
+  });
+});
+
+describe('what of a VM that has failed can be saved', () => {
+  const lost = { ...condition('Stalled', 'True', 'cannot be suspended'), reason: 'PowerStateUnsupported' };
+  test('is its disk where its suspended guest was lost', () => {
+    const vm = aVm({ powerState: 'Stopped', conditions: [lost] }, { powerState: 'Suspended' });
+    expect(vmItem(vm)).toMatchObject({ status: 'Failed', saves: ['Disk'] });
+  });
+
+  test('is nothing where it has never run', () => {
+    expect(vmItem(aVm({ conditions: [lost] }))).not.toHaveProperty('saves');
   });
 });
 

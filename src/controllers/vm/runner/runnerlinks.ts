@@ -33,7 +33,7 @@ export interface RunnerConnection {
   power(request: PowerRequest, signal?: AbortSignal): Promise<RunnerState>;
   /** To be called on a connection with the UID of the pod as that of the VM. */
   claim(request: ClaimRequest): Promise<RunnerState>;
-  resize(bytes: number): Promise<Growth>;
+  resize(bytes: number, signal?: AbortSignal): Promise<Growth>;
   eject(): Promise<RunnerState>;
   ports(request: PortsRequest): Promise<RunnerState>;
   fingerprint(): string | undefined;
@@ -68,7 +68,7 @@ interface Link {
   podReady: boolean;
   error: string | undefined;
   verb: PowerAction | undefined;
-  /** What the VM was to be when the verb was asked for that is under way; ends its call. */
+  /** What the VM was to be when the verb, or the growth of its disk, was asked for that is under way; ends its call. */
   asking: { readonly spec: VmSpec; readonly hangUp: AbortController } | undefined;
   busy: boolean;
   /** The guest was asked to shut down for good, and that again while its pod was ending. */
@@ -342,7 +342,7 @@ export class RunnerLinks {
     }
     const bytes = boot.isDiskHeld === true ? undefined : requestedBytes(vm);
     if (bytes !== undefined && isToGrow(link, bytes)) {
-      if (isRipe) this.#resize(key, link, podReady, bytes);
+      if (isRipe) this.#resize(key, link, { vm, pod }, bytes);
       return;
     }
     if (isToBeAsked) void this.#ask(key, link, podReady);
@@ -399,11 +399,15 @@ export class RunnerLinks {
     });
   }
 
-  #resize(key: string, link: Link, podReady: boolean, bytes: number): void {
-    void this.#change(key, link, podReady, async () => {
+  #resize(key: string, link: Link, { vm, pod }: Pick<Wanted, 'vm' | 'pod'>, bytes: number): void {
+    const hangUp = new AbortController();
+    link.asking = { spec: vm.spec, hangUp };
+    void this.#change(key, link, isPodReady(pod), async () => {
       try {
-        link.growth = await link.connection.resize(bytes);
+        link.growth = await link.connection.resize(bytes, hangUp.signal);
       } catch (error) {
+        // It may wait for a copy of the disk, which suspending in memory does not.
+        if (hangUp.signal.aborted) return link.connection.state();
         if (isSvc3Error(error, 'Invalid', 'Conflict', 'BadRequest')) {
           // A disk that is in no state to grow can be asked again.
           if (error.reason !== 'Conflict') link.refusedBytes = bytes;
@@ -503,7 +507,7 @@ function heldStep(step: PowerStep, { powerState }: RunnerState, boot: BootTerms)
   return isStopped ? { kind: 'verb', request: { action: 'stop' } } : { kind: 'none' };
 }
 
-/** Whether the VM is to be something else by now than when the verb that is under way was asked for. Its shutdown for good is never taken back. */
+/** Whether the VM is to be something else by now than when what is under way was asked for. Its shutdown for good is never taken back. */
 function isTakenBack({ asking, isStopAsked }: Link, { spec }: Vm): boolean {
   if (asking === undefined || isStopAsked) return false;
   const { powerState, revertRequest } = asking.spec;

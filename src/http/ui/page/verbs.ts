@@ -1,4 +1,4 @@
-import { powerCommands, powerVerbs, type PowerCommand } from '../../../wire/powercommands.ts';
+import type { PowerCommand } from '../../../wire/powercommands.ts';
 import type { VmItem } from '../../../wire/vmschemas.ts';
 import type { Answer } from './api.ts';
 
@@ -16,22 +16,13 @@ const consequences: Readonly<Record<PowerCommand, string | undefined>> = {
 const staysDown =
   'The guest has shut itself down. It stays down until the VM is started: no new pod of the VM starts it any more, as one does now. Its disk stays.';
 
-/** The commands that fit the VM as it is. */
-export function fittingCommands({
-  status,
-  guestStopped,
-}: Pick<VmItem, 'status' | 'guestStopped'>): PowerCommand[] {
-  return powerCommands.filter(
-    (command) => powerVerbs[command].from.includes(status) || (command === 'stop' && guestStopped === true),
-  );
-}
-
 /** What is to be said before a command is given; undefined where it takes nothing away. */
 export function consequenceOf(
   command: PowerCommand,
-  { guestStopped }: Pick<VmItem, 'guestStopped'>,
+  { status, guestStopped }: Pick<VmItem, 'status' | 'guestStopped'>,
 ): string | undefined {
-  return command === 'stop' && guestStopped === true ? staysDown : consequences[command];
+  if (command !== 'stop' || status !== 'Stopped') return consequences[command];
+  return guestStopped === true ? staysDown : undefined;
 }
 
 /** What is to be said before a VM is deleted: of its guest, and of its disks. */

@@ -8,7 +8,7 @@ import { Act, Confirm, Problem } from './parts.tsx';
 import type { Rights } from './rights.ts';
 import { titleOf } from './schema.ts';
 import { Serial } from './serial.tsx';
-import { consequenceOf, fittingCommands } from './verbs.ts';
+import { consequenceOf } from './verbs.ts';
 import { Change, Commit, Delete, Eject, Save } from './vmdialogs.tsx';
 
 type Asked = PowerCommand | 'change' | 'save' | 'commit' | 'eject' | 'delete';
@@ -39,7 +39,7 @@ export function Actions({
   };
   // What is open can be closed, whatever has become of the VM and the rights since.
   const isUp = vm.status === 'Running' || vm.status === 'Suspended';
-  const commands = rights.has('execVm') ? fittingCommands(vm) : [];
+  const commands = rights.has('execVm') ? (vm.commands ?? []) : [];
   return (
     <>
       <div class="buttons">

@@ -2,32 +2,21 @@ import { describe, expect, test } from 'vitest';
 import {
   canGrow,
   consequenceOf,
-  fittingCommands,
   meaningOfDeletion,
   outcomeOfChange,
 } from '../../../../../src/http/ui/page/verbs.ts';
 
-test.each([
-  ['Pending', []],
-  ['Running', ['stop', 'restart', 'suspend', 'revert']],
-  ['Stopped', ['start', 'revert']],
-  ['Suspended', ['stop', 'resume', 'revert']],
-  ['Failed', ['start', 'stop', 'restart', 'revert']],
-] as const)('a VM that is %s is offered %j', (status, expected) => {
-  expect(fittingCommands({ status })).toEqual(expected);
-});
-
 describe('a VM whose guest has shut itself down', () => {
   const vm = { status: 'Stopped', guestStopped: true } as const;
-  test('can be stopped, so that nothing starts it', () => {
-    expect(fittingCommands(vm)).toEqual(['start', 'stop', 'revert']);
-  });
-
   test('loses nothing by that, and is told what it means', () => {
     expect(consequenceOf('stop', vm)).toContain('has shut itself down');
-    expect(consequenceOf('stop', {})).toContain('its grace period');
+    expect(consequenceOf('stop', { status: 'Running' })).toContain('its grace period');
     expect(consequenceOf('start', vm)).toBeUndefined();
   });
+});
+
+test('the stop of a VM that waits to be started takes nothing from it', () => {
+  expect(consequenceOf('stop', { status: 'Stopped' })).toBeUndefined();
 });
 
 test('the disk of a VM of a pool is that of the template, and does not grow', () => {
