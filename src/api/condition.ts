@@ -2,6 +2,9 @@ import { z } from 'zod';
 import type { Condition as KubeCondition } from './object.ts';
 import { asAWhole } from './rule.ts';
 
+/** Characters of a condition's message that kube-apiserver takes. */
+export const longestMessage = 32_768;
+
 /** metav1.Condition, bounded as Kubernetes bounds it. */
 const Condition = z
   .object({
@@ -30,7 +33,7 @@ const Condition = z
       .max(64)
       .regex(/^[A-Z][A-Za-z0-9]*$/)
       .describe('Why, in one PascalCase word; all of them are listed in docs/conditions.md.'),
-    message: z.string().max(32768).describe('Why, in a sentence for people; may be empty.'),
+    message: z.string().max(longestMessage).describe('Why, in a sentence for people; may be empty.'),
   })
   .meta(asAWhole);
 

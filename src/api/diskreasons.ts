@@ -25,8 +25,8 @@ export const diskReasons: readonly ReasonRow[] = [
       'Nothing can be done for that disk; delete the Image.',
     ],
     SourceNotReady: [
-      'The source exists and is not ready; where the memory of a VM is to be saved, the VM does not run.',
-      'Nothing, while it is being made or started; start a VM that is off, or delete the Image.',
+      'The source exists and is not ready; a VM has no runner yet or is suspended on its disk, or does not run where its memory is to be saved.',
+      'Nothing, while it is being made or started; start a VM that is off, resume one that is suspended, or delete the Image.',
     ],
     MemoryRefused: [
       'The memory of the VM cannot be saved: the message names the field that is in the way, or the VM does not run and is being deleted.',
@@ -41,6 +41,10 @@ export const diskReasons: readonly ReasonRow[] = [
       'Nothing; it is tried again with exponential backoff.',
     ],
     DiskRefused: ['The disk file is not acceptable; the message says why.', 'Use another file.'],
+    UploadLost: [
+      'What was uploaded is not in the store any more, as where the object was restored or copied with its annotations.',
+      'Upload it again: `svc3 image upload`, an ISO `svc3 iso upload`.',
+    ],
     WorkerFailed: [
       'The worker pod failed, or the copy that the runner of the VM makes of its disk; the message quotes it.',
       'Nothing; it is tried again with exponential backoff.',
@@ -79,7 +83,14 @@ export const diskReasons: readonly ReasonRow[] = [
       'The disk of the VM is not acceptable; the message says why; the version before stays usable.',
       'Commit another VM.',
     ],
-    SourceNotReady: ['The VM has no runner yet.', waits],
+    UploadLost: [
+      'The annotation svc3.dev/upload names an upload that is not in the store; what is stored stays usable.',
+      'Nothing; delete the disk and upload it again where another is wanted.',
+    ],
+    SourceNotReady: [
+      'The VM has no runner yet, or is suspended on its disk; the message says which.',
+      'Nothing, while it is being started; resume a VM that is suspended.',
+    ],
     RegistryDenied: ['As with Ready.', 'As with Ready.'],
     RegistryUnreachable: ['As with Ready.', 'As with Ready.'],
     RunnerUnreachable: ['As with Ready.', 'As with Ready.'],
@@ -96,5 +107,6 @@ export const diskReasons: readonly ReasonRow[] = [
     MemoryRefused: ['As with Ready.', 'As with Ready.'],
     DiskRefused: ['As with Ready.', 'As with Ready.'],
     UploadAbandoned: ['As with Ready.', 'As with Ready.'],
+    UploadLost: ['As with Ready.', 'As with Ready.'],
   }),
 ];

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { forbiddenHostPorts, ownPodPorts, type PortRange } from './meta.ts';
+import { firstSparePodPort, forbiddenHostPorts, guestPorts, ownPodPorts, type PortRange } from './meta.ts';
 import { type Rule, rules } from './rule.ts';
 
 const port = z.int().min(1).max(65535).meta({ format: 'int32' });
@@ -18,7 +18,9 @@ export const portMapping = z.object({
     .describe(
       "Port on the node. It must lie in the range that the installation allows (chart value hostPorts.allowed) and be free on the node. Unset means that the guest's port is open on the pod's IP only, under its own number; such a port comes and goes while the VM runs.",
     ),
-  guestPort: port.describe("Port inside the guest, and on the pod's IP."),
+  guestPort: port.describe(
+    `Port inside the guest, and on the pod's IP. With a nodePort, TCP ports ${guestPorts.ssh}, ${guestPorts.screenshare}, ${textOf(ownPodPorts)} have another number there: ${firstSparePodPort} where the mapping is the first with a nodePort, ${firstSparePodPort + 1} where it is the second, and so on.`,
+  ),
   protocol: z.enum(['TCP', 'UDP']).default('TCP').describe('Protocol of the mapping.'),
 });
 

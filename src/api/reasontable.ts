@@ -43,7 +43,7 @@ export const reasonTable: readonly ReasonRow[] = [
     UserDataMissing: ['As with Booted.', 'As with Booted.'],
     DiskFull: ['As with Booted.', 'As with Booted.'],
     Crashed: [
-      'QEMU died or the guest panicked; the message holds its last words. It is started again after 1, 2, 4 … 60 s, five times; ten minutes without a crash, and the count begins anew.',
+      'QEMU died or the guest panicked; the message holds its last words. It is started again after 1, 2, 4, 8 and 16 s, five times in all; ten minutes without a crash, and the count begins anew.',
       'Nothing, until Stalled is True; `kubectl logs` of the pod tells more.',
     ],
     Terminating: [
@@ -139,7 +139,7 @@ export const reasonTable: readonly ReasonRow[] = [
     NotRunning: ['The VM is stopped.', 'Start it when it is needed.'],
     AcceleratorFailed: [
       'The guest could not be executed with hardware virtualisation.',
-      'Label the node svc3.dev/accelerator=tcg, or repair its virtualisation.',
+      "Label the node svc3.dev/accelerator=tcg and then delete the VM's pod (an Ephemeral disk is lost with it), or repair its virtualisation.",
     ],
     GPUUnavailable: [
       "A card of the node's bundle is busy or does not reset; the Node has condition svc3.dev/GPUUnavailable.",
@@ -150,8 +150,8 @@ export const reasonTable: readonly ReasonRow[] = [
       'Create it; the VM is started by itself when the kubelet has seen it, in about a minute.',
     ],
     DiskFull: [
-      "The VM's storage is full: its claim, or the ephemeral storage of its node. QEMU has paused the guest.",
-      'Make room on the node, or on what the claim lies on. The guest goes on by itself.',
+      "The VM's storage is full, has a quota that is used up, or takes no writes: its claim, or the ephemeral storage of its node. QEMU has paused the guest.",
+      'Make room on the node, or on what the claim lies on, or raise the quota. The guest goes on by itself; where it does not although there is room (a network file system that has refused to write once), `svc3 vm restart`.',
     ],
     QEMUFailed: ['QEMU ended; the message holds its last words.', 'Read `kubectl logs` of the pod.'],
   }),

@@ -218,6 +218,9 @@ While changes wait, condition \`RestartRequired\` is True and names their fields
 fits the new settings. A guest that reboots, or is started again after a crash, keeps the old ones. The disk of an Ephemeral VM is in its pod, which
 is never replaced for a change, a stop or a restart.
 
+A field that applies at the next start, but \`iso\`, cannot be unset once the VM is placed: give it another value, a list an empty one. So \`tag\`, \`scheduler\`,
+\`nodeName\` and \`systemSerial\`, of which no value means none, can be exchanged where the table says so, and never taken out; who wants that deletes the VM and deploys it again.
+
 | field of spec | a change applies | |
 |---|---|---|
 ${rows.join('\n')}

@@ -36,7 +36,7 @@ export interface VMSpec {
   ports?: {
     /** Port on the node. It must lie in the range that the installation allows (chart value hostPorts.allowed) and be free on the node. Unset means that the guest's port is open on the pod's IP only, under its own number; such a port comes and goes while the VM runs. */
     nodePort?: number;
-    /** Port inside the guest, and on the pod's IP. */
+    /** Port inside the guest, and on the pod's IP. With a nodePort, TCP ports 22, 5900, 8443-8444, 64000-64032 have another number there: 64001 where the mapping is the first with a nodePort, 64002 where it is the second, and so on. */
     guestPort: number;
     /** Protocol of the mapping. */
     protocol?: 'TCP' | 'UDP';
@@ -359,7 +359,7 @@ export interface VMStatus {
     ports?: {
       /** Port on the node. It must lie in the range that the installation allows (chart value hostPorts.allowed) and be free on the node. Unset means that the guest's port is open on the pod's IP only, under its own number; such a port comes and goes while the VM runs. */
       nodePort?: number;
-      /** Port inside the guest, and on the pod's IP. */
+      /** Port inside the guest, and on the pod's IP. With a nodePort, TCP ports 22, 5900, 8443-8444, 64000-64032 have another number there: 64001 where the mapping is the first with a nodePort, 64002 where it is the second, and so on. */
       guestPort: number;
       /** Protocol of the mapping. */
       protocol?: 'TCP' | 'UDP';
@@ -467,7 +467,7 @@ export interface VMStatus {
     portsNotAllowed?: {
       /** Port on the node. It must lie in the range that the installation allows (chart value hostPorts.allowed) and be free on the node. Unset means that the guest's port is open on the pod's IP only, under its own number; such a port comes and goes while the VM runs. */
       nodePort?: number;
-      /** Port inside the guest, and on the pod's IP. */
+      /** Port inside the guest, and on the pod's IP. With a nodePort, TCP ports 22, 5900, 8443-8444, 64000-64032 have another number there: 64001 where the mapping is the first with a nodePort, 64002 where it is the second, and so on. */
       guestPort: number;
       /** Protocol of the mapping. */
       protocol?: 'TCP' | 'UDP';
@@ -606,7 +606,7 @@ export interface VMConfigSpec {
   ports?: {
     /** Port on the node. It must lie in the range that the installation allows (chart value hostPorts.allowed) and be free on the node. Unset means that the guest's port is open on the pod's IP only, under its own number; such a port comes and goes while the VM runs. */
     nodePort?: number;
-    /** Port inside the guest, and on the pod's IP. */
+    /** Port inside the guest, and on the pod's IP. With a nodePort, TCP ports 22, 5900, 8443-8444, 64000-64032 have another number there: 64001 where the mapping is the first with a nodePort, 64002 where it is the second, and so on. */
     guestPort: number;
     /** Protocol of the mapping. */
     protocol?: 'TCP' | 'UDP';
@@ -1169,7 +1169,7 @@ export interface VMPoolSpec {
     ports?: {
       /** Port on the node. It must lie in the range that the installation allows (chart value hostPorts.allowed) and be free on the node. Unset means that the guest's port is open on the pod's IP only, under its own number; such a port comes and goes while the VM runs. */
       nodePort?: number;
-      /** Port inside the guest, and on the pod's IP. */
+      /** Port inside the guest, and on the pod's IP. With a nodePort, TCP ports 22, 5900, 8443-8444, 64000-64032 have another number there: 64001 where the mapping is the first with a nodePort, 64002 where it is the second, and so on. */
       guestPort: number;
       /** Protocol of the mapping. */
       protocol?: 'TCP' | 'UDP';

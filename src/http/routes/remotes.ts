@@ -15,7 +15,8 @@ const accepted = { 202: { description: 'It is being pulled; poll it.', schema: s
 
 const listReplies = {
   200: {
-    description: 'What the remote registries hold, no older than a minute; a Warning for what is missing.',
+    description:
+      'What the remote registries hold, kept for a minute after it was read, which may take another; a Warning for what is missing.',
     schema: schemas.listOf(schemas.remoteItem).extend({ incomplete: schemas.incomplete }),
   },
 };
