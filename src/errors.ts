@@ -101,6 +101,14 @@ export async function ifFound<T>(looking: Promise<T>): Promise<T | undefined> {
   }
 }
 
+/**
+ * What somebody else has written, with no more than `most` characters. It is a copy: V8 keeps the whole of a text in memory for any
+ * part of it, and a reply may have megabytes.
+ */
+export function shortened(text: string, most: number): string {
+  return Buffer.from(text.length > most ? `${text.slice(0, most - 1)}…` : text).toString();
+}
+
 /** The message of anything thrown, one line. */
 export function messageOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);

@@ -27,7 +27,8 @@ const longestText = 2_000;
 /** Credentials as they show in headers and addresses, wherever a text of others quotes them. */
 const credentialShapes: [RegExp, string][] = [
   [/\b(Bearer|Basic)\s+[\w.~+/=-]{8,}/gi, '$1 ***'],
-  [/\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g, '***'],
+  // Looks ahead first: a search from each `eyJ` of a long word to its end would take time that grows with the square of its length.
+  [/(?<![\w-])(?=[\w-]+\.[\w-]{8,}\.)([\w-]*?)\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g, '$1***'],
   [/(\/\/)[^\s/@:]+:[^\s/@]+@/g, '$1***@'],
 ];
 

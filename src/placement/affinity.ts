@@ -23,17 +23,19 @@ type Places = ReadonlyMap<string, number>;
 
 /**
  * What speaks for and against each node by labels: node affinity, affinity and anti-affinity to pods of the namespace (also that of
- * pods that are there against this one), and topology spread, each as kube-scheduler judges it. Counts the pods once, when it is made.
+ * pods that are there against this one), and topology spread, each as kube-scheduler judges it. Counts the pods once for each kind, and
+ * only when a node is judged by it: of a VM that no node has room for nothing is counted.
  */
 export class AffinityRules {
   readonly #inventory: Inventory;
   readonly #request: AffinityRequest;
   readonly #own: Neighbour;
-  readonly #needed: readonly Counted[];
-  readonly #avoided: readonly Counted[];
-  readonly #repelling: readonly Counted[];
-  readonly #spread: readonly Spread[];
-  readonly #preferred: readonly Weighed[];
+  readonly #needed: () => readonly Counted[];
+  readonly #avoided: () => readonly Counted[];
+  readonly #repelling: () => readonly Counted[];
+  readonly #hardSpread: () => readonly Spread[];
+  readonly #softSpread: () => readonly Spread[];
+  readonly #preferred: () => readonly Weighed[];
 
   constructor(inventory: Inventory, request: AffinityRequest) {
     const { affinity, topologySpreadConstraints } = request;
@@ -49,16 +51,23 @@ export class AffinityRules {
     // Only who is needed by all terms counts for any of them.
     const terms = needed?.requiredDuringSchedulingIgnoredDuringExecution ?? [];
     const isMeant = (pod: Labels) => terms.every(({ labelSelector }) => isSelected(labelSelector, pod));
-    this.#needed = terms.map((term) => ({ term, places: this.#places(term, isMeant) }));
-    this.#avoided = this.#own.repels.map(counted);
-    this.#repelling = this.#termsAgainst();
-    this.#preferred = [
+    this.#needed = once(() => terms.map((term) => ({ term, places: this.#places(term, isMeant) })));
+    this.#avoided = once(() => this.#own.repels.map(counted));
+    this.#repelling = once(() => this.#termsAgainst());
+    this.#preferred = once(() => [
       ...weighed(needed?.preferredDuringSchedulingIgnoredDuringExecution, 1, counted),
       ...weighed(avoided?.preferredDuringSchedulingIgnoredDuringExecution, -1, counted),
-    ];
-    this.#spread = topologySpreadConstraints.map((constraint) =>
-      this.#spreadOf(constraint, topologySpreadConstraints),
-    );
+    ]);
+    const spreadOf = (kind: readonly TopologySpreadConstraint[]) =>
+      once(() => kind.map((constraint) => this.#spreadOf(constraint, kind)));
+    this.#hardSpread = spreadOf(topologySpreadConstraints.filter((constraint) => !isSoft(constraint)));
+    this.#softSpread = spreadOf(topologySpreadConstraints.filter(isSoft));
+  }
+
+  /** Counts the pods that may speak against a node as they are now; otherwise that is done when the first node is judged. */
+  countNow(): this {
+    for (const count of [this.#hardSpread, this.#needed, this.#avoided, this.#repelling]) count();
+    return this;
   }
 
   /** The first reason, in kube-scheduler's order of filters, that concerns labels of the node alone. */
@@ -69,25 +78,26 @@ export class AffinityRules {
   /** The same for what concerns its pods: judged after its resources. */
   refusesPods(state: NodeState): string | undefined {
     const labels = state.facts?.labels ?? {};
-    for (const { constraint, places, least } of this.#spread) {
-      if (isSoft(constraint)) continue;
+    for (const { constraint, places, least } of this.#hardSpread()) {
       const place = labels[constraint.topologyKey];
       if (place === undefined) return reasons.spreadLabel;
       const own = isSelected(constraint.labelSelector, this.#own.labels) ? 1 : 0;
       if ((places.get(place) ?? 0) + own - least > constraint.maxSkew) return reasons.spread;
     }
     if (!this.#isNeeded(labels)) return reasons.podAffinity;
-    if (this.#avoided.some((each) => countAt(each, labels) > 0)) return reasons.podAntiAffinity;
-    if (this.#repelling.some((each) => countAt(each, labels) > 0)) return reasons.existingAntiAffinity;
+    if (this.#avoided().some((each) => countAt(each, labels) > 0)) return reasons.podAntiAffinity;
+    if (this.#repelling().some((each) => countAt(each, labels) > 0)) return reasons.existingAntiAffinity;
     return undefined;
   }
 
   /** How good each of these nodes is, more is better: kinds of preference count alike, each between 0 and 1. */
   preferences(states: readonly NodeState[]): number[] {
+    if (states.length < 2) return states.map(() => 0);
+    const spread = [...this.#hardSpread(), ...this.#softSpread()];
     const kinds = [
       (labels: Labels) => this.#nodePreference(labels),
-      (labels: Labels) => sum(this.#preferred, (each) => each.weight * countAt(each, labels)),
-      (labels: Labels) => -sum(this.#spread, (each) => podsAt(each, labels)),
+      (labels: Labels) => sum(this.#preferred(), (each) => each.weight * countAt(each, labels)),
+      (labels: Labels) => -sum(spread, (each) => podsAt(each, labels)),
     ];
     const sums = states.map(() => 0);
     for (const kind of kinds) {
@@ -113,11 +123,12 @@ export class AffinityRules {
 
   /** The first of a group that asks for each other may be anywhere: nobody selects it but itself. */
   #isNeeded(labels: Labels): boolean {
-    if (this.#needed.every((each) => countAt(each, labels) > 0)) return true;
-    const isFirst = this.#needed.every(
+    const needed = this.#needed();
+    if (needed.every((each) => countAt(each, labels) > 0)) return true;
+    const isFirst = needed.every(
       ({ term, places }) => places.size === 0 && isSelected(term.labelSelector, this.#own.labels),
     );
-    return isFirst && this.#needed.every(({ term }) => labels[term.topologyKey] !== undefined);
+    return isFirst && needed.every(({ term }) => labels[term.topologyKey] !== undefined);
   }
 
   #places({ topologyKey }: { readonly topologyKey: string }, isMeant: (pod: Labels) => boolean): Places {
@@ -147,9 +158,8 @@ export class AffinityRules {
   }
 
   /** As kube-scheduler counts: nodes that node affinity takes and that are in a place of each constraint of the kind, and their pods. */
-  #spreadOf(constraint: TopologySpreadConstraint, all: readonly TopologySpreadConstraint[]): Spread {
+  #spreadOf(constraint: TopologySpreadConstraint, kind: readonly TopologySpreadConstraint[]): Spread {
     const { labelSelector, topologyKey } = constraint;
-    const kind = all.filter((other) => isSoft(other) === isSoft(constraint));
     const places = new Map<string, number>();
     const placeOfNode = new Map<string, string>();
     for (const { name, facts } of this.#inventory.nodes()) {
@@ -166,6 +176,12 @@ export class AffinityRules {
     const counts = [...places.values()];
     return { constraint, places, least: Math.min(...counts), most: Math.max(0, ...counts) };
   }
+}
+
+/** What it makes, made when it is first asked for. */
+function once<T>(make: () => T): () => T {
+  let made: { readonly value: T } | undefined;
+  return () => (made ??= { value: make() }).value;
 }
 
 interface Counted {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import * as z from 'zod';
-import { messageOf, Svc3Error } from '../errors.ts';
+import { messageOf, shortened, Svc3Error } from '../errors.ts';
 import { parseForeignJson } from '../net/foreign.ts';
 
 export interface Descriptor {
@@ -28,7 +28,50 @@ function absent<T extends z.ZodType>(schema: T) {
   return schema.nullish().transform((value) => value ?? undefined);
 }
 
-const annotations = absent(z.record(z.string(), z.string()));
+/** The image specification has no limit; Kubernetes takes 317 characters, and nobody honest needs more than a few dozen. */
+const longestKey = 1024;
+/** Characters of a field's path, and as many of what is wrong with it, that are shown. */
+const shownCharacters = 300;
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Read up to the first that is wrong: messages for 200,000 of them take seconds, in which the process does nothing else. */
+const annotations = absent(
+  z.custom<Record<string, unknown>>(isObject, 'is not an object').transform((all, context) => {
+    for (const [key, value] of Object.entries(all)) {
+      const isKey = key.length <= longestKey;
+      if (isKey && typeof value === 'string') continue;
+      const message = isKey ? 'is not a text' : `is a name of more than ${longestKey} characters`;
+      context.addIssue({ code: 'custom', path: [key], message });
+      return z.NEVER;
+    }
+    return all as Record<string, string>;
+  }),
+);
+
+/** A list of these, also read up to the first that is wrong. */
+function listOf<T>(schema: z.ZodType<T>) {
+  return z.array(z.unknown()).transform((all, context) => {
+    const read: T[] = [];
+    for (const [index, value] of all.entries()) {
+      const { success, data, error } = schema.safeParse(value);
+      if (!success) {
+        const [issue] = error.issues;
+        context.addIssue({
+          code: 'custom',
+          path: [index, ...(issue?.path ?? [])],
+          message: issue?.message ?? '',
+        });
+        return z.NEVER;
+      }
+      read.push(data);
+    }
+    return read;
+  });
+}
+
 /** Shown in messages. */
 const word = z.string().max(64);
 const mediaType = z.string().max(255);
@@ -47,8 +90,8 @@ const schema = z.object({
   schemaVersion: z.literal(2),
   mediaType: absent(mediaType),
   config: absent(descriptor),
-  layers: absent(z.array(descriptor)),
-  manifests: absent(z.array(descriptor)),
+  layers: absent(listOf(descriptor)),
+  manifests: absent(listOf(descriptor)),
   annotations,
 }) satisfies z.ZodType<Manifest>;
 
@@ -74,10 +117,11 @@ export function parseManifest(bytes: Uint8Array, where: string): Manifest {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
-  const field = issue?.path.join('.') ?? '';
+  const field = shortened(issue?.path.join('.') ?? '', shownCharacters);
+  const message = shortened(issue?.message ?? '', shownCharacters);
   throw new Svc3Error(
     'Invalid',
-    `${where} has a manifest that is not one: ${field === '' ? '' : `${field}: `}${issue?.message ?? ''}`,
+    `${where} has a manifest that is not one: ${field === '' ? '' : `${field}: `}${message}`,
   );
 }
 

@@ -20,7 +20,8 @@ function isHttpUrl(text: string): boolean {
   return /^https?:$/.test(URL.parse(text)?.protocol ?? '');
 }
 
-function hasNoCredentials(text: string): boolean {
+/** Whether the URL names neither a user nor a password; a text that is none has no credentials. */
+export function hasNoCredentials(text: string): boolean {
   const { username = '', password = '' } = URL.parse(text) ?? {};
   return username === '' && password === '';
 }

@@ -1,5 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import { errorTable, type ErrorReason, isPassing, leavesOpen, Svc3Error } from '../../src/errors.ts';
+import {
+  errorTable,
+  type ErrorReason,
+  isPassing,
+  leavesOpen,
+  shortened,
+  Svc3Error,
+} from '../../src/errors.ts';
 
 const reasons = Object.keys(errorTable) as ErrorReason[];
 const those = (is: (error: unknown) => boolean) =>
@@ -23,5 +30,19 @@ describe('a refusal', () => {
 
   test.each([leavesOpen, isPassing])('of another kind is neither: a fault of our own', (is) => {
     expect(is(new TypeError('no'))).toBe(false);
+  });
+});
+
+describe('what somebody else has written', () => {
+  test('stays as it is where it is short enough', () => {
+    expect(shortened('grün', 4)).toBe('grün');
+  });
+
+  test('is cut where it is not, and shows that it was', () => {
+    expect(shortened('abcdef', 4)).toBe('abc…');
+  });
+
+  test('has no half of a character where it is cut', () => {
+    expect(shortened('ab😀cd', 4).isWellFormed()).toBe(true);
   });
 });

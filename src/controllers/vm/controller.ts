@@ -274,7 +274,8 @@ function followControlKeys(caches: Caches, controller: Controller): void {
 /** What nodes have and pods take of them, and the VMs that wait for some of it. */
 function followCapacity(caches: Caches, { inventory, waiting }: Memory, controller: Controller): void {
   const retryWaiting = debounced(() => waiting.retry(), retryDelayMs);
-  const wakeOutdated = paced(() => waiting.wakeOutdated(), outdatedDelayMs, perMessageMs);
+  const rest = { isLeft: () => waiting.hasMoreOutdated, goOn: () => waiting.wakeMoreOutdated() };
+  const wakeOutdated = paced(() => waiting.wakeOutdated(), outdatedDelayMs, perMessageMs, rest);
   const changed = () => {
     if (waiting.size > 0) wakeOutdated();
   };

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { defaultAllowedHostPorts, namespaces, productVersion, type PortRange } from '../../api/meta.ts';
 import { CommonSettings, flag, port } from '../../config.ts';
 import { Svc3Error } from '../../errors.ts';
-import { traceEnvironment } from '../../tracing/settings.ts';
+import { hasNoCredentials, traceEnvironment } from '../../tracing/settings.ts';
 import type { HttpSettings } from './services.ts';
 
 const list = z
@@ -24,6 +24,8 @@ const portRange = z
     return { first, last };
   });
 
+const noCredentials = 'must have no credentials in it: everybody is told it';
+
 /** Settings of the api's process. */
 export const ApiSettings = CommonSettings.extend({
   ...traceEnvironment,
@@ -33,11 +35,14 @@ export const ApiSettings = CommonSettings.extend({
   SVC3_GPU_PASSTHROUGH_ENABLED: flag(false),
   SVC3_HOST_PORTS_ALLOWED: portRange,
   /** Where clients reach the API; its host is also a name of the self-signed certificate. */
-  SVC3_API_BASE_URL: z.url().optional(),
+  SVC3_API_BASE_URL: z.url().refine(hasNoCredentials, noCredentials).optional(),
   /** Where clients reach kube-apiserver; default: the address this process uses. */
-  SVC3_CLUSTER_ENDPOINT: z.url().optional(),
+  SVC3_CLUSTER_ENDPOINT: z.url().refine(hasNoCredentials, noCredentials).optional(),
   /** Issuer and public client that `svc3 login --oidc` takes; both or neither. */
-  SVC3_OIDC_ISSUER_URL: z.url({ protocol: /^https$/ }).optional(),
+  SVC3_OIDC_ISSUER_URL: z
+    .url({ protocol: /^https$/ })
+    .refine(hasNoCredentials, noCredentials)
+    .optional(),
   SVC3_OIDC_CLIENT_ID: z.string().min(1).max(256).optional(),
   SVC3_AGGREGATED_API_ENABLED: flag(true),
   SVC3_REMOTE_REGISTRIES: list,

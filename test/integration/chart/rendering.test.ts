@@ -116,6 +116,17 @@ test.each([
   ],
   ['a store with a path', ['store.url=https://r.example.com/x'], "at '/store/url'"],
   ['a store with a password', ['store.url=https://me:it@r.example.com'], "at '/store/url'"],
+  ['an address with a password', ['api.baseUrl=https://me:it@vms.example.com'], "at '/api/baseUrl'"],
+  [
+    'a kube-apiserver with a password',
+    ['api.clusterEndpoint=https://me:it@k.example.com'],
+    "at '/api/clusterEndpoint'",
+  ],
+  [
+    'an issuer with a password',
+    ['api.oidc.issuerUrl=https://me:it@login.example.com', 'api.oidc.clientId=svc3'],
+    "at '/api/oidc/issuerUrl'",
+  ],
   ['a single port for a range', ['portRanges.ssh=8822'], "at '/portRanges/ssh'"],
   ['an overcommit below one', ['cpuOvercommit=0'], "at '/cpuOvercommit': minimum: got 0, want 1"],
   ['a card id in capitals', ['gpuPassthrough.towerCards[0]=1002:679E'], "at '/gpuPassthrough/towerCards/0'"],

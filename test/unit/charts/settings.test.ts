@@ -55,8 +55,8 @@ const texts: Readonly<Record<string, readonly string[]>> = {
   'runner.pullSecret': ['', 'a'],
   'runner.priorityClassName': ['', 'a'],
   'nodeAgent.certsDirectory': ['/ab', '/etc/containerd/certs.d'],
-  'api.baseUrl': ['', 'http://ab', 'https://vms.example.com:8443/svc3'],
-  'api.clusterEndpoint': ['', 'http://ab', 'https://[2001:db8::1]:6443'],
+  'api.baseUrl': ['', 'http://a', 'https://vms.example.com:8443/svc3/a@b'],
+  'api.clusterEndpoint': ['', 'http://a', 'https://[2001:db8::1]:6443', 'https://k.example.com/k8s'],
   'api.oidc.issuerUrl': ['', 'https://a', 'https://login.example.com/realms/team/'],
   'tracing.endpoint': ['', 'http://a', 'https://otel.example.com:4318/v1'],
 };
@@ -126,6 +126,16 @@ test.each(written)(
         const environment = { SVC3_RUNNER_IMAGE: 'svc3-runner', NODE_NAME: 'node', [name]: text };
         expect(() => start(environment), `${program}: ${name}=${text}`).not.toThrow();
       }
+  },
+);
+
+test.each(['api.baseUrl', 'api.clusterEndpoint', 'api.oidc.issuerUrl', 'store.url', 'tracing.endpoint'])(
+  '%s has no credentials in it',
+  (path) => {
+    const expression = expressionOf(schemaAt(path).pattern ?? '');
+    expect('https://a.example.com').toMatch(expression);
+    for (const login of ['me:it@', 'me@', ':it@'])
+      expect(`https://${login}a.example.com`).not.toMatch(expression);
   },
 );
 

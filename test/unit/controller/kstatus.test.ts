@@ -46,6 +46,13 @@ describe('the status of an object as kstatus reads it', () => {
       expect(rows(statusOf(progress, statusOf(before).conditions).conditions)).toEqual(expected);
   });
 
+  test('says no more than kube-apiserver takes', () => {
+    const long = { ...told, message: 'x'.repeat(40_000) };
+    for (const progress of ['stalled', 'reconciling'] as const)
+      for (const { message } of readyStatus({ metadata: {} }, long, progress, now).conditions)
+        expect([message.length, message.slice(-2)]).toEqual([32_768, 'x…']);
+  });
+
   test('is ready where it is', () => {
     const { observedGeneration, conditions } = readyStatus(
       { metadata: {} },

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import type { Affinity, TopologySpreadConstraint } from '../../../src/api/affinity.ts';
 import type { NodeFacts, PodFacts } from '../../../src/placement/facts.ts';
 import { Inventory } from '../../../src/placement/inventory.ts';
@@ -409,4 +409,41 @@ describe('what a VM prefers', () => {
       'b',
     ],
   ])('comes after %s', (...row) => expect(outcome(row)).toBe(row[4]));
+});
+
+describe('pods are counted only where they decide', () => {
+  const eager = {
+    affinity: { ...near(to('x')), ...preferring([[1, 'x']], [[1, 'y']]) },
+    topologySpreadConstraints: [spread('host'), softly('host')],
+  };
+  /** How often the pods of the namespace are gone through. */
+  const countsFor = (nodes: NodeFacts[], request: Partial<PlacementRequest>): number => {
+    const inventory = new Inventory(ranges);
+    for (const node of nodes) inventory.setNode(node);
+    inventory.setPod(pod('x', 'a'));
+    const counted = vi.spyOn(inventory, 'neighboursIn');
+    place(inventory, aRequest(request));
+    return counted.mock.calls.length;
+  };
+
+  test('not where no node has room for the VM', () => {
+    expect(countsFor([full('a'), full('b')], eager)).toBe(0);
+  });
+
+  test('not where labels of the nodes refuse it', () => {
+    const affinity = { ...eager.affinity, nodeAffinity: onlyHosts('c') };
+    expect(countsFor([on('a'), on('b')], { ...eager, affinity })).toBe(0);
+  });
+
+  test('no further than to the first reason against it, and not for a choice that is none', () => {
+    const wanting = near(to('nobody'));
+    const preferred = { ...preferring([[1, 'x']], [[1, 'y']]), ...wanting };
+    expect(countsFor([on('a'), on('b')], { affinity: preferred })).toBe(
+      countsFor([on('a')], { affinity: wanting }),
+    );
+    const weighed = preferring([[1, 'x']], [[1, 'y']]);
+    expect(countsFor([on('a'), full('b')], { affinity: weighed })).toBeLessThan(
+      countsFor([on('a'), on('b')], { affinity: weighed }),
+    );
+  });
 });

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
+import * as z from 'zod';
 import { digesting, verifyDigest } from '../../../src/registry/digest.ts';
 import { parseManifest, sha256, sizeOf } from '../../../src/registry/manifest.ts';
 
@@ -52,9 +53,45 @@ describe('a manifest', () => {
     ['of a negative size', { schemaVersion: 2, layers: [{ ...layer, size: -1 }] }, 'layers.0.size'],
     ['of half a byte', { schemaVersion: 2, layers: [{ ...layer, size: 0.5 }] }, 'layers.0.size'],
     ['that names a path', { schemaVersion: 2, layers: [{ ...layer, digest: '../x' }] }, 'is not a digest'],
+    [
+      'of annotations that are none',
+      { schemaVersion: 2, annotations: { a: 1 } },
+      'annotations.a: is not a text',
+    ],
+    ['of members that are none', { schemaVersion: 2, manifests: 'many' }, 'manifests'],
+    [
+      'that describes something in a wrong way',
+      { schemaVersion: 2, layers: [layer, { ...layer, annotations: { b: [] } }] },
+      'layers.1.annotations.b: is not a text',
+    ],
   ])('%s is refused and the field named', (_what, value, message) => {
     expect(() => parse(value)).toThrow(message);
     expect(() => parse(value)).toThrow(expect.objectContaining({ reason: 'Invalid' }));
+  });
+
+  test.each<[string, Record<string, unknown>]>([
+    ['is long', { ['x'.repeat(1_000_000)]: 'a' }],
+    ['has a long name and is wrong', { ['x'.repeat(1_000)]: 1 }],
+  ])('whose annotation %s is refused with the beginning of its name', (_what, annotations) => {
+    const beginning =
+      /^r\.example\.com\/a has a manifest that is not one: annotations\.x{280,300}…: is (not a text|a name of more than 1024 characters)$/;
+    expect(() => parse({ schemaVersion: 2, annotations })).toThrow(
+      expect.objectContaining({ reason: 'Invalid', message: expect.stringMatching(beginning) }),
+    );
+  });
+
+  test.each<[string, Record<string, unknown>]>([
+    ['annotations', { annotations: Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`k${i}`, i])) }],
+    ['layers', { layers: Array.from({ length: 50 }, () => ({})) }],
+  ])('with many wrong %s is read no further than the first of them', (_what, fields) => {
+    let count = 0;
+    z.config({ customError: () => void (count += 1) });
+    try {
+      expect(() => parse({ schemaVersion: 2, ...fields })).toThrow('has a manifest that is not one');
+    } finally {
+      z.config({ customError: undefined });
+    }
+    expect(count).toBeLessThan(10);
   });
 
   test('that is no JSON is the fault of the registry', () => {

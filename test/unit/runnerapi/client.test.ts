@@ -164,7 +164,7 @@ describe('a call to a runner', () => {
     ['', 'the runner answered 409'],
     ['{"message":""}', 'the runner answered 409'],
     ['{"message":5}', 'the runner answered 409'],
-    [`{"message":"${'x'.repeat(2_000)}"}`, 'x'.repeat(1024)],
+    [`{"message":"${'x'.repeat(2_000)}"}`, `${'x'.repeat(1023)}…`],
   ])('that is refused with %s is told', async (body, message) => {
     const runner = await standIn((_asked, response) => response.writeHead(409).end(body));
     await expect(clientOf(runner).eject()).rejects.toMatchObject({ reason: 'Conflict', message });
@@ -238,6 +238,17 @@ describe('a call that is not answered', () => {
       message: 'the runner has moved',
     });
     expect(runner.asked).toHaveLength(1);
+  });
+
+  test.each<[string, (client: RunnerClient, signal: AbortSignal) => Promise<unknown>]>([
+    ['a verb', (client, signal) => client.power({ action: 'stop' }, signal)],
+    ['a larger disk', (client, signal) => client.resize(2 ** 30, signal)],
+  ])('for %s ends with the signal of who asks', async (_what, call) => {
+    const enough = new AbortController();
+    const runner = await standIn(() => enough.abort());
+    await expect(call(clientOf(runner), enough.signal)).rejects.toMatchObject({
+      reason: 'ServiceUnavailable',
+    });
   });
 
   test('ends with its own signal, and the client goes on', async () => {

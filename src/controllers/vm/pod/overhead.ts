@@ -27,8 +27,8 @@ export const emulationBytes = 128 * Mi;
 export const ephemeralStorageBytes = 256 * Mi;
 
 /**
- * Room of the volume of an Ephemeral disk that may have `limitBytes`, so that the kubelet never evicts a pod for what svc3
- * itself writes: the disk and as many copies as a runner keeps, each with the tables of qcow2 (8 bytes for each cluster
+ * Limit of the volume of an Ephemeral disk that may have `limitBytes`, so that the kubelet never evicts a pod because what svc3
+ * itself writes goes beyond it: the disk and as many copies as a runner keeps, each with the tables of qcow2 (8 bytes for each cluster
  * of 64 KiB to find it, 2 to count it: far below 1 %), the guest's memory in the two forms in which a save has it, and UEFI's variables (64 MiB
  * on ARM) with the runner's small files.
  */

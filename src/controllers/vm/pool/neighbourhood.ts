@@ -24,7 +24,7 @@ export class Neighbourhood {
     const inventory = this.#inventory;
     const request = requestOf(vm, effective);
     if (!hasAffinity(inventory, request)) return () => true;
-    const rules = inventory.without(waiting, () => affinityRules(inventory, request));
+    const rules = inventory.without(waiting, () => affinityRules(inventory, request)?.countNow());
     if (rules === undefined) return () => true;
     return (pod) => {
       const node = inventory.node(nodeOf(pod) ?? '');

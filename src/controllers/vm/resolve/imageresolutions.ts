@@ -1,5 +1,5 @@
 import { CallLimiter } from '../../../controller/limiter.ts';
-import { Svc3Error } from '../../../errors.ts';
+import { messageOf, shortened, Svc3Error } from '../../../errors.ts';
 import { parseReference } from '../../../registry/reference.ts';
 import { RegistryUnreachable } from '../../../registry/transport.ts';
 import type { Architecture } from '../../../api/vmconfig.ts';
@@ -77,6 +77,9 @@ const limits = { total: 32, perHost: 8 };
 
 /** References and registries that something is remembered of. */
 const mostKept = 10_000;
+
+/** Characters of a refusal that are kept, of each of them. */
+const longestRefusal = 1024;
 
 /** An answer that says no, and until when it holds. */
 interface Refusal {
@@ -201,7 +204,7 @@ export class ImageResolutions {
         if (silence !== undefined) throw silence.error;
         const signal = AbortSignal.timeout(answerMs);
         return this.#resolver.resolve(namespace, reference, signal, sought).catch((error: unknown) => {
-          throw signal.aborted ? new SilentRegistry(host, answerMs, error) : error;
+          throw signal.aborted ? new SilentRegistry(silenceOf(host, answerMs)) : error;
         });
       });
     } catch (error) {
@@ -226,7 +229,8 @@ export class ImageResolutions {
     return silence;
   }
 
-  #holding(error: unknown, failures: number, firstMs: number): Refusal {
+  #holding(given: unknown, failures: number, firstMs: number): Refusal {
+    const error = keptOf(given);
     const holdsMs = Math.min(this.#times.longestMs, firstMs * 2 ** Math.min(failures - 1, 20));
     const now = this.#now();
     const renewableAt = isSilence(error) ? now + holdsMs : now + Math.min(firstMs, holdsMs);
@@ -256,9 +260,20 @@ function isSilence(error: unknown): boolean {
 }
 
 class SilentRegistry extends Svc3Error {
-  constructor(host: string, answerMs: number, cause: unknown) {
-    super('Timeout', `registry ${host} did not answer within ${answerMs / 1000} s`, { cause });
+  constructor(message: string) {
+    super('Timeout', message);
   }
+}
+
+function silenceOf(host: string, answerMs: number): string {
+  return `registry ${host} did not answer within ${answerMs / 1000} s`;
+}
+
+/** The reason, and the beginning of the message: the cause may hold a whole reply, and thousands of these are kept. */
+function keptOf(error: unknown): Svc3Error {
+  const message = shortened(messageOf(error), longestRefusal);
+  if (isSilence(error)) return new SilentRegistry(message);
+  return new Svc3Error(error instanceof Svc3Error ? error.reason : 'InternalError', message);
 }
 
 /** The oldest goes where there are too many: it is asked again then. */

@@ -1,12 +1,12 @@
 import { isDeepStrictEqual } from 'node:util';
+import { longestMessage } from '../../../api/condition.ts';
 import { conditionTypes } from '../../../api/reasons.ts';
 import type { Vm, VmStatus } from '../../../api/vm.ts';
 import type { Condition } from '../../../api/object.ts';
 import { type DecidedCondition, setCondition } from '../../../controller/conditions.ts';
+import { shortened } from '../../../errors.ts';
 import { withKstatus } from './kstatus.ts';
 import { condition, type ConditionDraft, conditionOrder, type StatusDraft } from './statusdraft.ts';
-
-const longestMessage = 32_768;
 
 /** The status to write; the very same object as the VM's when nothing has changed. */
 export function statusOf(vm: Vm, decidedDraft: StatusDraft, now: Date): VmStatus {
@@ -43,7 +43,7 @@ function decidedCondition(
     type,
     status: value.status,
     reason: value.reason,
-    message: value.message.slice(0, longestMessage),
+    message: shortened(value.message, longestMessage),
     ...(generation === undefined ? {} : { observedGeneration: generation }),
   };
 }

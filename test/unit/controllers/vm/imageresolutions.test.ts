@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Svc3Error } from '../../../../src/errors.ts';
+import { RegistryUnreachable } from '../../../../src/registry/transport.ts';
 import { ImageResolutions } from '../../../../src/controllers/vm/resolve/imageresolutions.ts';
 import type { ResolvedImage, SoughtImage } from '../../../../src/controllers/vm/resolve/imageresolutions.ts';
 
@@ -151,6 +152,22 @@ describe('what a reference means', () => {
     for (const vm of vms) answerTo(vm, `r.example.com/image-${vm.slice(3)}:1`);
     await vi.waitFor(() => expect(woken).toHaveLength(50));
     expect(asked.length).toBeLessThanOrEqual(8);
+  });
+
+  test.each([
+    ['an image that is refused', (cause: Error) => new Svc3Error('Invalid', 'x'.repeat(100_000), { cause })],
+    [
+      'a registry that does not answer',
+      (cause: Error) => new RegistryUnreachable('x'.repeat(100_000), cause),
+    ],
+    ['a fault of ours', (cause: Error) => new TypeError('x'.repeat(100_000), { cause })],
+  ])('of %s is kept without what it was made from', async (_what, made) => {
+    await answered('ns/a', made(new SyntaxError('of a reply of 4 MiB')));
+    const answer = answerTo('ns/a');
+    const error = answer.kind === 'failed' ? answer.error : undefined;
+    expect(error).toBeInstanceOf(Svc3Error);
+    expect(error).toHaveProperty('message', expect.stringMatching(/^.{0,32}x{990,1024}…$/));
+    expect(error).not.toHaveProperty('cause');
   });
 
   test('is no question where the text is no reference', () => {

@@ -95,6 +95,118 @@ describe('a VM that waits for a neighbour', () => {
   });
 });
 
+describe('VMs that take long to judge', () => {
+  let inventory: Inventory;
+  let woken: string[];
+  let later: (() => void)[];
+  let nowMs: number;
+  let waiting: WaitingVms;
+  /** What the process does when nothing else is to be done; returns how often it did. */
+  const whileIdle = (most = 1_000): number => {
+    let turns = 0;
+    for (; turns < most && later.length > 0; turns += 1) later.shift()?.();
+    return turns;
+  };
+
+  beforeEach(() => {
+    inventory = new Inventory(ranges);
+    woken = [];
+    later = [];
+    nowMs = 0;
+    // A decision takes a millisecond.
+    const now = (): number => (nowMs += 1);
+    const times = { budgetMs: 3, now, later: (action: () => void) => void later.push(action) };
+    waiting = new WaitingVms(inventory, (key) => woken.push(key), times);
+  });
+
+  /** VMs of a namespace, of which the first is the oldest; each wants a whole node. */
+  function wait(namespace: string, count: number, told = ''): void {
+    for (let i = 0; i < count; i += 1) {
+      const request = { ...aRequest({ cpuMilli: 8_000 }), namespace, labels: { vm: `${i}` } };
+      const key = `${namespace}/vm-${i}`;
+      waiting.add(key, { key, created: `2026-01-0${i % 10}`, request, told });
+    }
+  }
+
+  const free = (count: number, from = 0): void => {
+    for (let i = from; i < from + count; i += 1) inventory.setNode(aNode(`n${i}`));
+  };
+
+  test('are tried a few at a time, and none is forgotten', () => {
+    wait('team', 10);
+    free(10);
+    waiting.retry();
+    expect(woken).toEqual(['team/vm-0', 'team/vm-1', 'team/vm-2']);
+    expect(whileIdle()).toBe(3);
+    expect(woken).toEqual(Array.from({ length: 10 }, (_, i) => `team/vm-${i}`));
+    expect([waiting.size, later.length]).toEqual([0, 0]);
+  });
+
+  test('of one namespace hold up no other: they take turns, the oldest VM of each first', () => {
+    wait('crowd', 9);
+    wait('small', 2);
+    free(11);
+    waiting.retry();
+    expect(woken).toEqual(['crowd/vm-0', 'small/vm-0', 'crowd/vm-1']);
+    whileIdle(1);
+    expect(woken).toContain('small/vm-1');
+    whileIdle();
+    expect(waiting.size).toBe(0);
+  });
+
+  test('have their turn however often something changes, and what has changed is tried on all of them', () => {
+    wait('team', 9);
+    wait('other', 1);
+    for (let i = 0; i < 4; i += 1) {
+      waiting.retry();
+      whileIdle(1);
+    }
+    free(1);
+    waiting.retry();
+    whileIdle();
+    expect(woken).toHaveLength(1);
+    free(9, 1);
+    waiting.retry();
+    expect(whileIdle()).toBeGreaterThan(0);
+    expect([woken.length, waiting.size]).toEqual([10, 0]);
+  });
+
+  test('and have been tried in vain are tried again after the last of their round', () => {
+    wait('team', 5);
+    waiting.retry();
+    free(1);
+    waiting.retry();
+    whileIdle();
+    inventory.setNode(aNode('n9'));
+    expect(woken).toHaveLength(1);
+    free(4, 1);
+    waiting.retry();
+    waiting.retry();
+    whileIdle();
+    expect(new Set(woken).size).toBe(5);
+  });
+
+  test('and go meanwhile are not tried any more', () => {
+    wait('team', 6);
+    waiting.retry();
+    for (let i = 0; i < 6; i += 1) waiting.remove(`team/vm-${i}`);
+    free(6);
+    whileIdle();
+    expect([woken, waiting.size]).toEqual([[], 0]);
+  });
+
+  test('have outdated sentences looked at a few at a time too', () => {
+    free(1);
+    inventory.setPod(aPod('p', 'n0', { cpu: 8 }));
+    const told = '0/1 nodes are available: 1 Insufficient cpu.';
+    expect(place(inventory, aRequest({ cpuMilli: 8_000 }))).toMatchObject({ message: told });
+    wait('team', 5, 'another');
+    wait('true', 1, told);
+    expect([waiting.wakeOutdated(), waiting.hasMoreOutdated]).toEqual([2, true]);
+    expect([waiting.wakeMoreOutdated(), waiting.hasMoreOutdated]).toEqual([3, false]);
+  });
+});
+
 describe('the pace of rewriting', () => {
   beforeEach(() => {
     vi.useFakeTimers();
@@ -115,6 +227,28 @@ describe('the pace of rewriting', () => {
     expect(look).toHaveBeenCalledTimes(1);
     vi.advanceTimersByTime(10_000);
     expect(look).toHaveBeenCalledTimes(1);
+  });
+
+  test('what is left of a look is looked at later, without a change', () => {
+    let left = 3;
+    const look = vi.fn(() => 10);
+    const goOn = vi.fn(() => {
+      left -= 1;
+      return 10;
+    });
+    const changed = paced(look, 1_000, 200, { isLeft: () => left > 0, goOn });
+    changed();
+    vi.advanceTimersByTime(1_000);
+    expect([look.mock.calls.length, goOn.mock.calls.length]).toEqual([1, 0]);
+    vi.advanceTimersByTime(1_900);
+    expect(goOn).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(100);
+    expect(goOn).toHaveBeenCalledTimes(1);
+    changed();
+    vi.advanceTimersByTime(2_000);
+    expect([look.mock.calls.length, goOn.mock.calls.length]).toEqual([2, 1]);
+    vi.advanceTimersByTime(60_000);
+    expect([look.mock.calls.length, goOn.mock.calls.length]).toEqual([2, 3]);
   });
 
   test('what was rewritten puts the next look off, and the last change is never lost', () => {

@@ -17,7 +17,20 @@ test('issuer and client of the login are told as they are set, or not at all', (
 test.each([
   ['an issuer alone', { SVC3_OIDC_ISSUER_URL: issuerUrl }],
   ['a client alone', { SVC3_OIDC_CLIENT_ID: 'svc3' }],
+  [
+    'an issuer with a password',
+    { SVC3_OIDC_ISSUER_URL: 'https://me:it@login.example.com', SVC3_OIDC_CLIENT_ID: 'svc3' },
+  ],
   ['plain http', { SVC3_OIDC_ISSUER_URL: 'http://login.example.com', SVC3_OIDC_CLIENT_ID: 'svc3' }],
 ])('%s is refused', (_, environment) => {
   expect(() => oidcOf(environment)).toThrow('SVC3_OIDC_ISSUER_URL');
 });
+
+test.each(['SVC3_API_BASE_URL', 'SVC3_CLUSTER_ENDPOINT'])(
+  '%s has no credentials in it: everybody is told it',
+  (name) => {
+    for (const login of ['me:it@', 'me@', ':it@'])
+      expect(() => readSettings(ApiSettings, { [name]: `https://${login}vms.example.com` })).toThrow(name);
+    expect(() => readSettings(ApiSettings, { [name]: 'https://vms.example.com/a@b' })).not.toThrow();
+  },
+);
