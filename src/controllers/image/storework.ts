@@ -89,7 +89,7 @@ export async function copyInStore(options: StoreWorkOptions, source: ImageStatus
 }
 
 /**
- * Forgets an upload that was taken over or refused, unless it is the version as it came. A store that refuses keeps it, no harm.
+ * Forgets an upload that was taken over or refused, unless the tag is the upload itself. A store that refuses keeps it, no harm.
  *
  * @throws where the store does not answer: it is to be asked again.
  */

@@ -175,7 +175,7 @@ async function ensureInstalled(options: UpOptions, tools: Tools): Promise<boolea
     });
     if (options.demo === true)
       await steps.run('starting the VM demo', () =>
-        startDemo({ kubectl, progress }, guestReference(software.guest)),
+        startDemo({ kubectl, signal, progress }, guestReference(software.guest)),
       );
   });
 }

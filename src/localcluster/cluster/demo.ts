@@ -4,6 +4,8 @@ import type { Kubectl } from '../shared/kubectl.ts';
 /** What of a cluster the demo needs. */
 export interface DemoCluster {
   readonly kubectl: Kubectl;
+  /** Of whoever starts the cluster: nothing is waited for any more. */
+  readonly signal?: AbortSignal | undefined;
   progress(text: string): void;
 }
 
@@ -17,7 +19,7 @@ const where = ['-n', namespaces.default];
  * waited for. One that was there is its user's, in whatever state: it keeps running the image that it was started with, since an image
  * cannot change, and nothing fails for it.
  */
-export async function startDemo({ kubectl, progress }: DemoCluster, image: string): Promise<void> {
+export async function startDemo({ kubectl, signal, progress }: DemoCluster, image: string): Promise<void> {
   const there = await kubectl('get', 'vms.svc3.dev', ...where, 'demo', '--ignore-not-found', '-o', 'json');
   const untilReady = async (): Promise<void> => {
     progress('waiting for the VM demo');
@@ -27,6 +29,7 @@ export async function startDemo({ kubectl, progress }: DemoCluster, image: strin
     const { isReady, isStarting, reason } = stateOf(there);
     // After a stop of the cluster all guests boot.
     if (isReady || (isStarting && (await succeeds(untilReady())))) return;
+    signal?.throwIfAborted();
     progress(`the VM demo was there before and is not Ready (${reason}); why: svc3 vm explain demo`);
     return;
   }

@@ -67,7 +67,7 @@ const GOGC = '300';
 const nodePrograms = [...Object.keys(toolGroups.node.binaries), ...Object.keys(toolGroups.runc.binaries)];
 
 const renewedIdentities =
-  'the certificates of the cluster were about to end and are new; copies of its kubeconfig do not work any more';
+  'the certificates of the cluster were about to end, or could not be read, and are new; copies of its kubeconfig do not work any more';
 
 /** A loaded machine is no fault. */
 const readyTimeoutMs = 180_000;

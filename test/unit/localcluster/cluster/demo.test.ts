@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { startDemo } from '../../../../src/localcluster/cluster/demo.ts';
 
 /** What `startDemo` asks of a cluster in which the VM is as said, and what it says. */
-async function start(there: object | undefined, becomesReady = true) {
+async function start(there: object | undefined, becomesReady = true, signal?: AbortSignal) {
   const calls: string[] = [];
   const said: string[] = [];
   const call = async (verb: string, ...rest: string[]): Promise<string> => {
@@ -19,7 +19,7 @@ async function start(there: object | undefined, becomesReady = true) {
       calls.push('apply');
     },
   });
-  await startDemo({ kubectl, progress: (text) => void said.push(text) }, 'registry/guest:1');
+  await startDemo({ kubectl, signal, progress: (text) => void said.push(text) }, 'registry/guest:1');
   return { calls, said };
 }
 
@@ -66,6 +66,11 @@ test('one that does not come up keeps nobody from the cluster', async () => {
     calls: ['get', 'wait'],
     said: ['waiting for the VM demo', notReady('Starting')],
   });
+});
+
+test('who stops waiting for one that boots is not told that it is not Ready', async () => {
+  const booting = withReady('False', 'Starting');
+  await expect(start(booting, false, AbortSignal.abort())).rejects.toThrow('aborted');
 });
 
 test('one that is made and does not come up is a failure', async () => {
