@@ -151,7 +151,7 @@ export const reasonTable: readonly ReasonRow[] = [
     ],
     DiskFull: [
       "The VM's storage is full, has a quota that is used up, or takes no writes: its claim, or the ephemeral storage of its node. QEMU has paused the guest.",
-      'Make room on the node, or on what the claim lies on, or raise the quota. The guest goes on by itself; where it does not although there is room (a network file system that has refused to write once), `svc3 vm restart`.',
+      'Make room on the node, or on what the claim lies on, or raise the quota. The guest goes on by itself; where it does not although there is room (a network file system that has refused to write once), `svc3 vm restart`: a guest that stays paused cannot shut down, and is cut off at the end of its grace period.',
     ],
     QEMUFailed: ['QEMU ended; the message holds its last words.', 'Read `kubectl logs` of the pod.'],
   }),

@@ -39,6 +39,9 @@ export interface RunnerConnection {
   fingerprint(): string | undefined;
 }
 
+/** What is said of a growth whose answer nobody waited for. */
+const grownUnheard = "the disk has grown; whether the guest's file system has is not known";
+
 /** What became of the growth of a disk; its size is in bytes. */
 export type Growth = Pick<ResizeReply, 'diskSize' | 'message'>;
 
@@ -212,7 +215,7 @@ export class RunnerLinks {
   ): RunnerObservation {
     const offered = boot.settings === undefined ? undefined : this.#offer(link, boot.settings);
     if (!link.busy) this.#next(key, { vm, pod, boot, offered }, link);
-    else if (isTakenBack(link, vm)) link.asking?.hangUp.abort();
+    else if (isTakenBack(link, vm) || isInTheWay(link, vm, pod)) link.asking?.hangUp.abort();
     const booted = [link.told, offered].find(
       (each) => each !== undefined && each.settings.version === link.state?.settingsVersion,
     );
@@ -406,8 +409,11 @@ export class RunnerLinks {
       try {
         link.growth = await link.connection.resize(bytes, hangUp.signal);
       } catch (error) {
-        // It may wait for a copy of the disk, which suspending in memory does not.
-        if (hangUp.signal.aborted) return link.connection.state();
+        // It may wait for a copy of the disk, which nothing else needs to; one that had begun grows the disk all the same.
+        if (hangUp.signal.aborted) {
+          link.growth = { diskSize: bytes, message: grownUnheard };
+          return link.connection.state();
+        }
         if (isSvc3Error(error, 'Invalid', 'Conflict', 'BadRequest')) {
           // A disk that is in no state to grow can be asked again.
           if (error.reason !== 'Conflict') link.refusedBytes = bytes;
@@ -498,6 +504,15 @@ function isToGrow({ state, refusedBytes }: Pick<Link, 'state' | 'refusedBytes'>,
 
 function wasMet(vm: Vm, podUid: string): boolean {
   return vm.status?.runner?.podUid === podUid && vm.status.runner.fingerprint !== undefined;
+}
+
+/** Whether a growth is under way, which may wait for a copy of the disk, and the medium or ports are to change, which wait for none. */
+function isInTheWay({ asking, verb, state }: Link, vm: Vm, pod: Pod): boolean {
+  if (asking === undefined || verb !== undefined || state === undefined) return false;
+  const placed = placedSettings(vm, pod);
+  return (
+    (state.iso === true && !requestsMedium(vm)) || (placed !== undefined && arePortsPending(state, placed))
+  );
 }
 
 /** A boot that another pod is to have is not asked for in this one. */

@@ -189,9 +189,30 @@ describe('the talk with a runner', () => {
     links.observe('k', to('Suspended'), pod(true));
     await answered(runner, 2);
     runner.copies = false;
-    expect(links.observe('k', to('Suspended'), pod(true))).toMatchObject({ growth: undefined });
+    // It may have begun, and is not told of with the words of an earlier one.
+    expect(links.observe('k', to('Suspended'), pod(true))?.growth).toEqual({
+      diskSize: 2 ** 31,
+      message: "the disk has grown; whether the guest's file system has is not known",
+    });
     await answered(runner, 3);
     expect(runner.calls).toEqual(['state', `resize ${2 ** 31}`, 'state', 'suspend']);
+  });
+
+  test('and for a medium that is taken out', async () => {
+    const { links, runner } = aRunner({ diskSize: 2 ** 30, iso: true });
+    const spec = { disk: { size: '2Gi' }, iso: 'debian' } as const;
+    const vm = aVm({ spec, metadata: { generation: 2 }, status: reported });
+    links.observe('k', vm, pod(true));
+    await answered(runner, 1);
+    runner.copies = true;
+    links.observe('k', vm, pod(true));
+    await vi.waitFor(() => expect(runner.calls).toEqual(['state', `resize ${2 ** 31}`]));
+    const without = aVm({ spec: { ...spec, iso: '' }, metadata: { generation: 3 }, status: reported });
+    links.observe('k', without, pod(true));
+    await answered(runner, 2);
+    links.observe('k', without, pod(true));
+    await answered(runner, 3);
+    expect(runner.calls).toEqual(['state', `resize ${2 ** 31}`, 'state', 'eject']);
   });
 
   test('a verb that was taken back too late is told of until it has ended, also by an operator that has started since', async () => {
