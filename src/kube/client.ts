@@ -76,20 +76,8 @@ function signalOf(options: { signal?: AbortSignal }): { signal?: AbortSignal } {
 /** How a client reads pages of lists. */
 interface Paging {
   readonly pageSize: number;
-  /** Called with the reading of every page. */
-  inTurn<T>(read: () => Promise<T>): Promise<T>;
-}
-
-/** What is left of a page: its text and what was dropped of its objects may be freed before the next one is read. */
-async function readPage<T extends KubeObject>(
-  call: (request: RawRequest) => Promise<RawResponse>,
-  request: RawRequest,
-  { transform }: ListOptions<T>,
-): Promise<ListPage<T> & { items: T[] }> {
-  const { body } = await call({ ...request, shorten: cutAllManagedFields });
-  const { items, metadata } = body as ListPage<T>;
-  const found = items ?? [];
-  return { metadata, items: transform === undefined ? found : found.map((item) => transform(item)) };
+  /** Makes every try to read a page. */
+  inTurn<T>(attempt: () => Promise<T>, signal: AbortSignal | undefined): Promise<T>;
 }
 
 async function list<T extends KubeObject>(
@@ -98,6 +86,7 @@ async function list<T extends KubeObject>(
   resource: Resource<T>,
   options: ListOptions<T>,
 ) {
+  const { transform = (object: T): T => object } = options;
   const items: T[] = [];
   let next: string | undefined;
   for (;;) {
@@ -111,12 +100,16 @@ async function list<T extends KubeObject>(
         fieldSelector: options.fieldSelector,
       },
       ...signalOf(options),
+      shorten: cutAllManagedFields,
+      inTurn: (attempt) => inTurn(attempt, options.signal),
     };
-    const page = await inTurn(() => readPage(call, request, options));
-    for (const item of page.items) items.push(item);
-    next = page.metadata.continue;
+    const { body } = await call(request);
+    const { items: found, metadata } = body as ListPage<T>;
+    // What is dropped of them may be freed before the next page is read.
+    for (const item of found ?? []) items.push(transform(item));
+    next = metadata.continue;
     if (next === undefined || next === '') {
-      return { items, resourceVersion: page.metadata.resourceVersion ?? '' };
+      return { items, resourceVersion: metadata.resourceVersion ?? '' };
     }
   }
 }
@@ -237,7 +230,7 @@ function methods(parts: ClientParts): KubeClient {
 
   const paging: Paging = {
     pageSize,
-    inTurn: (read) => turns.read(reader, read),
+    inTurn: (attempt, signal) => turns.read(reader, attempt, signal),
   };
 
   const managed = <T extends object>(options: T) => ({ fieldManager, ...options });

@@ -25,8 +25,9 @@ export function deadline(signal: AbortSignal | undefined, ms: number, what: stri
 }
 
 /**
- * Cuts a call after a time or with the caller's signal; `suspect` is told when it takes suspiciously long. Ends with the
- * returned function. One timer: there are thousands of calls in a second.
+ * Cuts a call after a time or with the caller's signal; `suspect` is told when it takes suspiciously long, and again each time it has waited
+ * for as long: the connection may not have been there before. Ends with the returned function. One timer: there are thousands of calls
+ * in a second.
  */
 export function limitCall(
   cut: Cut,
@@ -36,11 +37,14 @@ export function limitCall(
 ): () => void {
   const end = (): void =>
     cut.cut(new Svc3Error('Timeout', `${method} ${path}: no answer within ${Math.round(leftMs)} ms`));
-  const doubt = (): void => {
-    timer = setTimeout(end, leftMs - suspectMs);
-    suspect();
+  const wait = (restMs: number): NodeJS.Timeout => {
+    if (suspectMs >= restMs) return setTimeout(end, restMs);
+    return setTimeout(() => {
+      timer = wait(restMs - suspectMs);
+      suspect();
+    }, suspectMs);
   };
-  let timer = suspectMs < leftMs ? setTimeout(doubt, suspectMs) : setTimeout(end, leftMs);
+  let timer = wait(leftMs);
   if (signal === undefined) return () => clearTimeout(timer);
   const forward = (): void => cut.cut(signal.reason as Error);
   if (signal.aborted) forward();

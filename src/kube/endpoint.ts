@@ -98,6 +98,13 @@ export function createEndpoint(
   return new PooledEndpoint(origin, readTls, options);
 }
 
+/** Without an error a reply that has begun and tells no length would pass as complete. */
+class CutError extends Error {
+  constructor() {
+    super('the connection was replaced by another');
+  }
+}
+
 class PooledEndpoint implements Endpoint {
   readonly #origin: string;
   readonly #readTls: () => Promise<ConnectionOptions>;
@@ -218,7 +225,7 @@ class PooledEndpoint implements Endpoint {
    */
   #cutWhereOthersWait(old: ConnectionPool): void {
     if (!this.#multiplexed || old.stats.pending === 0) return;
-    for (const [socket, pool] of this.#live) if (pool === old) socket.destroy();
+    for (const [socket, pool] of this.#live) if (pool === old) socket.destroy(new CutError());
   }
 
   /** A connection for the pool that calls go to; for one that was replaced, ReplacedError: there would be two. */
@@ -256,7 +263,7 @@ class PooledEndpoint implements Endpoint {
   }
 
   #cutAll(): void {
-    for (const socket of this.#live.keys()) socket.destroy();
+    for (const socket of this.#live.keys()) socket.destroy(new CutError());
   }
 
   async #connectorNow(): Promise<buildConnector.connector> {

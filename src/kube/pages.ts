@@ -15,7 +15,7 @@ export const defaultPageSize = 20;
  * many lists of one, keep no other's from going on.
  */
 export class PageTurns {
-  /** By reader; who has just had a turn comes last. */
+  /** By reader, in the order of their turns. */
   readonly #waiting = new Map<string, (() => void)[]>();
   readonly #reading = new Set<string>();
   readonly #most: number;
@@ -25,10 +25,15 @@ export class PageTurns {
     this.#most = most;
   }
 
-  /** @param reader - who takes turns with others; the page is what `read` has left of it when it resolves */
-  async read<T>(reader: string, read: () => Promise<T>): Promise<T> {
+  /**
+   * Reads a page when it is the reader's turn.
+   *
+   * @param reader - who takes turns with others
+   * @param signal - gives up while it waits, with the signal's reason
+   */
+  async read<T>(reader: string, read: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     if (this.#reading.size < this.#most && !this.#reading.has(reader)) this.#reading.add(reader);
-    else await new Promise<void>((resolve) => this.#wait(reader, resolve));
+    else await this.#turn(reader, signal);
     try {
       return await read();
     } finally {
@@ -37,10 +42,28 @@ export class PageTurns {
     }
   }
 
-  #wait(reader: string, resolve: () => void): void {
-    const calls = this.#waiting.get(reader) ?? [];
-    calls.push(resolve);
-    this.#waiting.set(reader, calls);
+  async #turn(reader: string, signal: AbortSignal | undefined): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const giveUp = (): void => {
+      this.#keepWaiting(
+        reader,
+        (this.#waiting.get(reader) ?? []).filter((call) => call !== resolve),
+      );
+      reject(signal?.reason as Error);
+    };
+    this.#keepWaiting(reader, [...(this.#waiting.get(reader) ?? []), resolve]);
+    signal?.addEventListener('abort', giveUp, { once: true });
+    try {
+      await promise;
+    } finally {
+      signal?.removeEventListener('abort', giveUp);
+    }
+  }
+
+  /** A reader keeps its place among the others. */
+  #keepWaiting(reader: string, calls: (() => void)[]): void {
+    if (calls.length > 0) this.#waiting.set(reader, calls);
+    else this.#waiting.delete(reader);
   }
 
   /** One place is free: no more than one of those who wait can have it. */
@@ -48,8 +71,9 @@ export class PageTurns {
     for (const [reader, calls] of this.#waiting) {
       if (this.#reading.has(reader)) continue;
       const [first, ...others] = calls;
+      // Who has just had a turn comes last.
       this.#waiting.delete(reader);
-      if (others.length > 0) this.#waiting.set(reader, others);
+      this.#keepWaiting(reader, others);
       this.#reading.add(reader);
       first?.();
       return;

@@ -127,9 +127,11 @@ class Caller {
       request.signal?.throwIfAborted();
       guard?.();
       try {
-        return await this.#attempt(request, Math.max(1, until - performance.now()));
+        const attempt = () => this.#attempt(request, Math.max(1, until - performance.now()));
+        return await (request.inTurn === undefined ? attempt() : request.inTurn(attempt));
       } catch (thrown) {
-        const { failure } = thrown as { failure: Failure };
+        const { failure } = thrown as { readonly failure?: Failure };
+        if (failure === undefined) throw thrown;
         if (!renewed && isSvc3Error(failure.error, 'Unauthorized') && (await this.#renew())) {
           renewed = true;
           continue;
@@ -216,9 +218,10 @@ class Caller {
   /** Ends a stream when the server wants its connection to end, so that it goes on over the next one. */
   #onMoved(controller: AbortController): () => void {
     const message = `kube-apiserver ${this.#shared.host} asked to use a new connection`;
-    return this.#identity
-      .endpoint()
-      .onMoved(() => controller.abort(new Svc3Error('ServiceUnavailable', message)));
+    // By this code undici knows that the reason is this stream's alone, and not that of the calls that wait beside it.
+    const reason = () =>
+      Object.assign(new Svc3Error('ServiceUnavailable', message), { code: 'UND_ERR_INFO' });
+    return this.#identity.endpoint().onMoved(() => controller.abort(reason()));
   }
 
   async #optionsOf(request: RawRequest, limits: { headersTimeout: number; bodyTimeout: number }) {

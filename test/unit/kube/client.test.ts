@@ -16,7 +16,14 @@ const object = (index: number) => ({
   data: { large: 'x'.repeat(100) },
 });
 
+/** Tokens whose every call is to come again in a second. */
+const throttled = new Set(['Bearer often', 'Bearer too-often']);
+
 const server = createServer((request, reply) => {
+  if (throttled.has(request.headers.authorization ?? '')) {
+    reply.writeHead(429, { 'retry-after': '1' }).end();
+    return;
+  }
   const query = new URL(request.url ?? '/', 'http://localhost').searchParams;
   limits.push(query.get('limit'));
   running += 1;
@@ -86,6 +93,25 @@ describe('a list', () => {
     const lists = await Promise.all(callers.map((caller) => caller.list(configMaps)));
     expect(lists.map(({ items }) => items.length)).toEqual([count, count, count, count]);
     expect(most).toBe(2);
+    await client.close();
+  });
+
+  test('is held up by nobody whom kube-apiserver tells to come again', async () => {
+    const client = clientWith();
+    const giveUp = new AbortController();
+    const { signal } = giveUp;
+    let isOver = false;
+    const others = ['often', 'too-often'].map(async (token) => {
+      await client
+        .withToken(token)
+        .list(configMaps, { signal })
+        .catch(() => undefined);
+      isOver = true;
+    });
+    const { items } = await client.withToken('seldom').list(configMaps);
+    expect([items.length, isOver]).toEqual([count, false]);
+    giveUp.abort();
+    await Promise.all(others);
     await client.close();
   });
 });

@@ -31,12 +31,27 @@ function goAway(session: ServerHttp2Session | undefined): void {
   session?.close();
 }
 
-/** Answers all but `/held…`; ends the connection of a request without a token, and of one for `/goaway`, with GOAWAY. */
+/**
+ * Answers all but `/held…`, and of `/begun` only the beginning; ends the connection of a request without a token, and of one for
+ * `/goaway`, with GOAWAY. What comes after `/last` on its connection is handed back.
+ */
 async function startServer() {
   const server = createSecureServer({ cert: pair.certPem, key: pair.keyPem });
   const sessions = new Set<ServerHttp2Session>();
   const held: ServerHttp2Stream[] = [];
   const seen = { pings: 0, anonymous: 0, paths: [] as string[] };
+  /** Sessions on which nothing is answered any more. */
+  const unanswered = new Set<ServerHttp2Stream['session']>();
+  const begin = (stream: ServerHttp2Stream): void => {
+    stream.respond({ ':status': 200, 'content-type': 'application/json' });
+    stream.write('{');
+  };
+  const handBackAfter = (stream: ServerHttp2Stream): void => {
+    const { session, id } = stream;
+    unanswered.add(session);
+    stream.once('close', () => setImmediate(() => session?.goaway(0, id)));
+    answer(stream);
+  };
   const answer = (stream: ServerHttp2Stream): void => {
     if (stream.destroyed) return;
     stream.respond({ ':status': 200, 'content-type': 'application/json' });
@@ -58,7 +73,9 @@ async function startServer() {
     if (headers.authorization === undefined || path === '/goaway')
       goAway(stream.session as ServerHttp2Session | undefined);
     if (path.startsWith('/held')) held.push(stream);
-    else answer(stream);
+    else if (path === '/begun') begin(stream);
+    else if (path === '/last') handBackAfter(stream);
+    else if (!unanswered.has(stream.session)) answer(stream);
   });
   server.listen(0, 'localhost');
   await once(server, 'listening');
@@ -118,6 +135,32 @@ test('a call that is held on a connection that got GOAWAY holds up no other for 
   expect(await held).toMatchObject({ reason: 'ServiceUnavailable' });
   expect(server.seen.paths).toEqual(['/held', '/goaway', '/next']);
   expect(client.connections()).toEqual({ open: 1, opened: 2 });
+});
+
+test('a reply that has begun, and is cut since another call waits, does not pass as complete', async () => {
+  const server = await startServer();
+  const { client, get, post } = clientOf(server);
+  const { body } = await client.stream({ method: 'GET', path: '/begun' });
+  const text = Array.fromAsync(body).catch((error: unknown) => error);
+  const half = post('/begun').catch((error: unknown) => error);
+  await expect.poll(() => server.seen.paths).toEqual(['/begun', '/begun']);
+  await get('/goaway');
+  await expect(get('/next')).resolves.toMatchObject(ok);
+  const cut = { reason: 'ServiceUnavailable', message: expect.stringContaining('replaced by another') };
+  expect(await text).toMatchObject(cut);
+  expect(await half).toMatchObject(cut);
+});
+
+test('calls that are handed back at GOAWAY are sent once more, also beside a watch that moves', async () => {
+  const server = await startServer();
+  const { client, get, post } = clientOf(server);
+  await get('/first');
+  const last = get('/last');
+  const watch = client.stream({ method: 'GET', path: '/watch', movable: true }).catch(() => undefined);
+  const made = ['/made-1', '/made-2'].map(post);
+  await expect(last).resolves.toMatchObject(ok);
+  await expect(Promise.all(made)).resolves.toMatchObject([ok, ok]);
+  await watch;
 });
 
 test('a call that is held on a connection that got GOAWAY comes to its end where no other waits', async () => {

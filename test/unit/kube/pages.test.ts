@@ -58,3 +58,17 @@ test('a page that cannot be read leaves its place to the next', async () => {
   await expect(failed).rejects.toThrow('no');
   expect(await next).toBe('read');
 });
+
+test('who gives up while it waits leaves its turn to others', async () => {
+  const { begun, read, endOne, turns } = reading(1);
+  const first = read('a');
+  const giveUp = new AbortController();
+  const given = turns.read('b', () => Promise.resolve('read'), giveUp.signal);
+  const last = read('c');
+  giveUp.abort(new Error('given up'));
+  await expect(given).rejects.toThrow('given up');
+  await endOne();
+  await endOne();
+  await Promise.all([first, last]);
+  expect(begun).toEqual(['a', 'c']);
+});
