@@ -43,12 +43,12 @@ export const reasonTable: readonly ReasonRow[] = [
     UserDataMissing: ['As with Booted.', 'As with Booted.'],
     DiskFull: ['As with Booted.', 'As with Booted.'],
     Crashed: [
-      'QEMU died or the guest panicked; the message holds its last words. It is started again after 1, 2, 4, 8 and 16 s, five times in all; ten minutes without a crash, and the count begins anew.',
-      'Nothing, until Stalled is True; `kubectl logs` of the pod tells more.',
+      'QEMU died or the guest panicked; the message holds its last words. It is started again after 1, 2, 4, 8 and 16 s, five times in all; ten minutes without a crash, and the count begins anew. Where the container of the pod itself ends, as one that is killed for memory (`OOMKilled`), that count begins anew with the next one: the kubelet starts it again with pauses of its own (`CrashLoopBackOff`) and no limit.',
+      'Nothing, until Stalled is True; `kubectl logs` of the pod tells more. Where RESTARTS of the pod grow, which Stalled does not tell, see the [runbook](runbooks/Svc3VMCrashLoop.md).',
     ],
     Terminating: [
-      'The VM is being deleted and waits until its disk is saved; the message names the Images and says how long at most.',
-      'Nothing; to delete it without, delete the Image or annotate the VM svc3.dev/delete-without-saving=true.',
+      'The VM is being deleted and waits until its disk is saved; the message names the Images and says how long at most. Or its claim, or itself, may not be deleted (event DiskNotDeleted); the message quotes who refuses it.',
+      'While the disk is saved nothing; to delete it without, delete the Image or annotate the VM svc3.dev/delete-without-saving=true. Else what the message says; it is tried again.',
     ],
   }),
   ...rows('VM', 'Ready', 'Unknown', {

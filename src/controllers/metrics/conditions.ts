@@ -80,6 +80,7 @@ export function createConditionMetrics(
   sources: readonly ConditionSource[],
   now: () => number = Date.now,
 ): void {
+  const nodeTimes = new NodeTimes();
   const oldest = new Gauge({
     name: 'svc3_object_condition_oldest_seconds',
     help: 'For how long one of the objects has had this status of the condition, the longest of them.',
@@ -95,9 +96,11 @@ export function createConditionMetrics(
     collect() {
       this.reset();
       oldest.reset();
-      const { objects, since } = countConditions(sources);
+      const nowMs = now();
+      nodeTimes.begin(nowMs);
+      const { objects, since } = countConditions(sources, nodeTimes);
       for (const [labels, number] of objects.entries()) this.set({ ...labels }, number);
-      for (const [labels, at] of since.entries()) oldest.set({ ...labels }, Math.max(0, now() - at) / 1000);
+      for (const [labels, at] of since.entries()) oldest.set({ ...labels }, Math.max(0, nowMs - at) / 1000);
     },
   });
   registry.registerMetric(count);
@@ -110,19 +113,20 @@ interface Counted {
   readonly since: ByLabels<AgeLabels>;
 }
 
-function countConditions(sources: readonly ConditionSource[]): Counted {
+function countConditions(sources: readonly ConditionSource[], nodeTimes: NodeTimes): Counted {
   const objects = new ByLabels<ConditionLabels>();
   const since = new ByLabels<AgeLabels>();
   for (const { kind, list, isCounted, poolOf } of sources) {
     for (const object of list()) {
       const namespace = object.metadata?.namespace ?? '';
       const { conditions = [] } = object.status ?? {};
+      const placedAt = nodeTimes.of(object, conditions);
       const asked = { requested: requestedOf(object), pool: poolOf?.(object) ?? '' };
       for (const one of conditions) {
         const { type, status, reason = '' } = one;
         if (!isCounted(type)) continue;
         objects.put({ kind, namespace, type, status, reason }, (number = 0) => number + 1);
-        const at = sinceOf(one, conditions);
+        const at = sinceOf(one, conditions, placedAt);
         if (at === undefined) continue;
         const labels = { kind, namespace, type, status, reason: causeOf(one, conditions), ...asked };
         since.put(labels, (first = Infinity) => Math.min(first, at));
@@ -170,11 +174,46 @@ function triedSince(one: ConditionState, conditions: readonly ConditionState[]):
  * The same, of a VM that has a node not from before that: one that has waited for its node for an hour and boots is no hour old, and where VMs
  * queue for a node each would be as old as its wait.
  */
-function sinceOf(one: ConditionState, conditions: readonly ConditionState[]): number | undefined {
+function sinceOf(
+  one: ConditionState,
+  conditions: readonly ConditionState[],
+  placedAt: number | undefined,
+): number | undefined {
   const tried = triedSince(one, conditions);
   if (one.type !== conditionTypes.ready || one.status !== 'False' || tried === undefined) return tried;
-  const scheduled = conditions.find(({ type }) => type === conditionTypes.scheduled);
-  return scheduled?.status === 'True' ? Math.max(tried, timeOf(scheduled) ?? tried) : tried;
+  return Math.max(tried, placedAt ?? tried);
+}
+
+/** Who asks less often than this may not have seen that a VM waited for a node, in milliseconds. */
+const rememberedMs = 300_000;
+
+/**
+ * Since when VMs have not had to wait for a node, in Unix milliseconds. Condition Scheduled begins anew with each pod, also with one that follows on
+ * a pod that its node rejected or somebody deleted; such a VM would be young for ever. It remembers what it was asked before, and nothing that
+ * anybody else would have to know: after a restart the time of the condition counts again.
+ */
+class NodeTimes {
+  #before: ReadonlyMap<string, number> = new Map();
+  #now = new Map<string, number>();
+  #beganAt = -Infinity;
+
+  /** All VMs are asked for once more. */
+  begin(now: number): void {
+    this.#before = now - this.#beganAt > rememberedMs ? new Map() : this.#now;
+    this.#now = new Map();
+    this.#beganAt = now;
+  }
+
+  /** Undefined for what waits for a node, and where nobody knows. */
+  of({ metadata }: WithConditions, conditions: readonly ConditionState[]): number | undefined {
+    const { uid = '' } = metadata ?? {};
+    const scheduled = conditions.find(({ type }) => type === conditionTypes.scheduled);
+    // Of a pod that its node rejected the next one is made at once, or after the backoff.
+    if (scheduled?.status === 'False' && scheduled.reason !== 'RejectedByNode') return undefined;
+    const at = this.#before.get(uid) ?? (scheduled?.status === 'True' ? timeOf(scheduled) : undefined);
+    if (at !== undefined && uid !== '') this.#now.set(uid, at);
+    return at;
+  }
 }
 
 function timeOf({ lastTransitionTime }: ConditionState): number | undefined {

@@ -105,6 +105,7 @@ export class PodCreation implements VmMemory {
   /** The pod of the VM lives. */
   seen(vmUid: string, pod: { isBound: boolean; isReady: boolean }): void {
     this.#parts.nodeChoice.seen(vmUid, pod);
+    if (pod.isBound) this.#parts.poolClaims.bound(vmUid);
   }
 
   /** The pod cannot run on its node. */
@@ -227,7 +228,10 @@ export class PodCreation implements VmMemory {
     return { requeueAfterMs: claimAgainMs };
   }
 
-  /** A node has room for a VM of a pool for which no guest waits: that it gets a pod of its own is written down before there is one. */
+  /**
+   * A node has room for a VM of a pool for which no guest waits, or kube-scheduler is to find one: that it gets a pod of its own is written down
+   * before there is one.
+   */
   async #withoutStandby(pass: Pass, request: PlacementRequest): Promise<ReconcileResult> {
     const { vm } = pass.observed;
     const { nodeChoice, poolClaims, settings } = this.#parts;
@@ -242,7 +246,10 @@ export class PodCreation implements VmMemory {
       ? 'no guest of the pool waits; the VM is deployed from its template'
       : 'the pod of the VM is gone; the VM is deployed again, from the template of its pool';
     await poolClaims.choose(pass, { podName, message });
-    poolClaims.madeOwn(vm, isClaim);
+    const isPlaced = placement.kind === 'placed';
+    poolClaims.madeOwn(vm, isClaim && isPlaced);
+    // Alert Svc3VMUnschedulable is silent while VMs of the pool get nodes: one that waits for a node too is no such VM.
+    if (isClaim && !isPlaced) poolClaims.leftToScheduler(vm);
     return { requeueAfterMs: claimAgainMs };
   }
 

@@ -64,28 +64,66 @@ async function play([series, firing]: Course): Promise<string> {
   }
 }
 
-/** What the operator serves, minute by minute, of a commit that fails for this reason and is tried again every sixth minute. */
-async function failingCommit(reason: string, minutes: number): Promise<Record<string, string>> {
+/** What the operator serves of a kind, minute by minute: `objects` are those of the minute. */
+async function served(
+  kind: string,
+  minutes: number,
+  objects: (now: Date, minute: number) => readonly object[],
+): Promise<Record<string, string>> {
+  let list: readonly object[] = [];
+  let now = new Date(0);
+  const registry = new Registry();
+  const source = { kind, list: () => list, isCounted: () => true } as unknown as ConditionSource;
+  createConditionMetrics(registry, [source], () => now.getTime());
+  const values: Record<string, string[]> = {};
+  for (let minute = 0; minute < minutes; minute += 1) {
+    now = new Date(minute * 60_000);
+    list = objects(now, minute);
+    const text = await registry.metrics();
+    const ages = text.matchAll(/^(svc3_object_condition_oldest_seconds\{.*\}) (\d+)$/gm);
+    const seconds = new Map(Array.from(ages, ([, name = '', value = '']) => [name, value]));
+    for (const name of seconds.keys()) values[name] ??= Array.from({ length: minute }, () => '_');
+    for (const [name, one] of Object.entries(values)) one.push(seconds.get(name) ?? 'stale');
+  }
+  return Object.fromEntries(Object.entries(values).map(([name, one]) => [name, one.join(' ')]));
+}
+
+/** Of a commit that fails for this reason and is tried again every sixth minute. */
+function failingCommit(reason: string, minutes: number): Promise<Record<string, string>> {
   const image = {
     metadata: { name: 'web', namespace: 'team', generation: 2 },
     status: { digest: `sha256:${'0'.repeat(64)}` },
   } as unknown as Image & { status: ImageStatus };
-  let now = new Date(0);
-  const registry = new Registry();
-  const images = { kind: 'Image', list: () => [image], isCounted: () => true } as unknown as ConditionSource;
-  createConditionMetrics(registry, [images], () => now.getTime());
-  const values: Record<string, string[]> = {};
-  for (let minute = 0; minute < minutes; minute += 1) {
-    now = new Date(minute * 60_000);
+  return served('Image', minutes, (now, minute) => {
     const verdict = { reason: minute % 6 === 0 ? 'Working' : reason, message: '' };
     image.status = verdictStatus(image, verdict, now);
-    const text = await registry.metrics();
-    const ages = text.matchAll(/^(svc3_object_condition_oldest_seconds\{.*\}) (\d+)$/gm);
-    const served = new Map(Array.from(ages, ([, name = '', seconds = '']) => [name, seconds]));
-    for (const name of served.keys()) values[name] ??= Array.from({ length: minute }, () => '_');
-    for (const [name, list] of Object.entries(values)) list.push(served.get(name) ?? 'stale');
-  }
-  return Object.fromEntries(Object.entries(values).map(([name, list]) => [name, list.join(' ')]));
+    return [image];
+  });
+}
+
+/** Of a VM whose pods pull the image, each for some minutes, until its node rejects it: every twentieth minute there is none. */
+function turnedAway(minutes: number): Promise<Record<string, string>> {
+  const since = (type: string, status: string, reason: string, minute: number) => ({
+    type,
+    status,
+    reason,
+    lastTransitionTime: new Date(minute * 60_000).toISOString(),
+  });
+  return served('VM', minutes, (_now, minute) => {
+    const begun = minute - (minute % 20);
+    const pod =
+      minute % 20 === 19
+        ? [since('Scheduled', 'False', 'RejectedByNode', minute)]
+        : [since('Scheduled', 'True', 'Scheduled', begun), since('Prepared', 'False', 'PullingImage', begun)];
+    const reason = pod.length === 1 ? 'RejectedByNode' : 'Starting';
+    const conditions = [
+      since('Ready', 'False', reason, 0),
+      since('Reconciling', 'True', 'Progressing', 0),
+      ...pod,
+    ];
+    const metadata = { name: 'web', namespace: 'team', uid: 'vm-uid' };
+    return [{ metadata, spec: { powerState: 'Running' }, status: { conditions } }];
+  });
 }
 
 describe('nobody is called', () => {
@@ -390,6 +428,12 @@ describe('an alert', () => {
     ],
   ])('%s', async (_, ...course) => {
     expect(await play(course)).toContain('SUCCESS');
+  });
+
+  test('tells of a VM whose node pulls the image without an end, each time for another pod', async () => {
+    const series = await turnedAway(130);
+    const firing = { '58m': [], '65m': ['Svc3VMImagePullStuck'], '115m': ['Svc3VMImagePullStuck'] };
+    expect(await play([series, firing])).toContain('SUCCESS');
   });
 
   test.each<[reason: string, alert: string, before: string, after: string]>([

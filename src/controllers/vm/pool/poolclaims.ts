@@ -28,6 +28,8 @@ export class PoolClaims implements VmMemory {
   readonly #choseAt = new Map<string, number>();
   /** When the guest that a VM had chosen was given up, by the UID of the VM. */
   readonly #givenUpAt = new Map<string, number>();
+  /** Pools of the VMs whose pod kube-scheduler is to find a node for, by the UID of the VM. */
+  readonly #leftToScheduler = new Map<string, string>();
 
   constructor(parts: PoolClaimsParts) {
     this.#parts = parts;
@@ -37,6 +39,7 @@ export class PoolClaims implements VmMemory {
     this.release(vmUid);
     this.#choseAt.delete(vmUid);
     this.#givenUpAt.delete(vmUid);
+    this.#leftToScheduler.delete(vmUid);
   }
 
   /** No guest is promised to the VM any more. */
@@ -76,6 +79,7 @@ export class PoolClaims implements VmMemory {
   /** A guest was chosen for the VM, this time or before. */
   chose(vm: Vm): void {
     const { uid } = vm.metadata;
+    this.#leftToScheduler.delete(uid);
     if (this.#choseAt.has(uid)) return;
     this.#choseAt.set(uid, this.#parts.monotonic());
     this.#parts.starts?.claiming(vm);
@@ -95,10 +99,23 @@ export class PoolClaims implements VmMemory {
     return kind;
   }
 
-  /** The VM gets a pod of its own. `isClaim`: for want of a guest that waits. */
-  madeOwn({ metadata, spec }: Vm, isClaim: boolean): void {
-    this.#choseAt.delete(metadata.uid);
-    if (isClaim) this.#parts.observer.claimed(`${metadata.namespace}/${spec.pool}`, 'cold');
+  /** The VM gets a pod of its own. `isCold`: on a node that has room for it, for want of a guest that waits. */
+  madeOwn(vm: Vm, isCold: boolean): void {
+    this.#choseAt.delete(vm.metadata.uid);
+    if (isCold) this.#parts.observer.claimed(poolKeyOf(vm), 'cold');
+  }
+
+  /** No guest waits and no node has room for the VM: it is a cold start once kube-scheduler has found a node for its pod. */
+  leftToScheduler(vm: Vm): void {
+    this.#leftToScheduler.set(vm.metadata.uid, poolKeyOf(vm));
+  }
+
+  /** The VM's pod has a node. */
+  bound(vmUid: string): void {
+    const pool = this.#leftToScheduler.get(vmUid);
+    if (pool === undefined) return;
+    this.#leftToScheduler.delete(vmUid);
+    this.#parts.observer.claimed(pool, 'cold');
   }
 
   /** The runner of the VM's guest has been told whose it is. */
@@ -109,4 +126,9 @@ export class PoolClaims implements VmMemory {
     this.#parts.starts?.claimed(vmUid);
     this.#parts.observer.told((this.#parts.monotonic() - since) / 1_000);
   }
+}
+
+/** Of a VM that names its pool. */
+function poolKeyOf({ metadata, spec }: Vm): string {
+  return `${metadata.namespace}/${spec.pool}`;
 }

@@ -181,6 +181,79 @@ test('the age of a VM that has got its node counts from then, and that of one wh
   ).toEqual([labels('PullingImage', 600), labels('Unschedulable', 86_400)]);
 });
 
+/** Condition Scheduled at one scrape: its status and reason, and the minute since when; none where the VM has no such condition. */
+type Seen = [minute: number, scheduled?: [status: string, reason: string, since: number]];
+
+test.each<[sentence: string, scrapes: Seen[], seconds: number]>([
+  [
+    'whose pod its node rejects counts on',
+    [
+      [1, ['True', 'Scheduled', 0]],
+      [2, ['False', 'RejectedByNode', 2]],
+      [3, ['True', 'Scheduled', 3]],
+    ],
+    180,
+  ],
+  [
+    'whose pod somebody deletes counts on',
+    [[1, ['True', 'Scheduled', 0]], [2], [3, ['True', 'Scheduled', 3]]],
+    180,
+  ],
+  [
+    'that gets another pod between two scrapes counts on',
+    [
+      [1, ['True', 'Scheduled', 0]],
+      [3, ['True', 'Scheduled', 2]],
+    ],
+    180,
+  ],
+  [
+    'that waits for a node in between begins anew when it has one',
+    [
+      [1, ['True', 'Scheduled', 0]],
+      [2, ['False', 'Unschedulable', 2]],
+      [3, ['True', 'Scheduled', 3]],
+      [4, ['True', 'Scheduled', 3]],
+    ],
+    60,
+  ],
+  [
+    'that may have waited, since nobody has asked for long, begins anew',
+    [
+      [1, ['True', 'Scheduled', 0]],
+      [20, ['True', 'Scheduled', 19]],
+    ],
+    60,
+  ],
+])('the age of a VM %s', async (_sentence, scrapes, seconds) => {
+  const timeOf = (minute: number) => Date.UTC(2026, 0, 1, 0, minute);
+  const since = (type: string, status: string, reason: string, minute: number) => ({
+    type,
+    status,
+    reason,
+    lastTransitionTime: new Date(timeOf(minute)).toISOString(),
+  });
+  let seen: Seen = [0];
+  const vm = ([, scheduled]: Seen) => ({
+    metadata: { uid: 'vm-uid' },
+    status: {
+      conditions: [
+        since('Ready', 'False', 'Starting', 0),
+        since('Reconciling', 'True', 'Progressing', 0),
+        ...(scheduled === undefined ? [] : [since('Scheduled', ...scheduled)]),
+      ],
+    },
+  });
+  const registry = new Registry();
+  createConditionMetrics(registry, [source('VM', () => [vm(seen)])], () => timeOf(seen[0]));
+  let text = '';
+  for (const scrape of scrapes) {
+    seen = scrape;
+    text = await registry.metrics();
+  }
+  expect(/_oldest_seconds\{.*type="Ready".* (\d+)$/m.exec(text)?.[1]).toBe(String(seconds));
+});
+
 test('what is tried again and again is as old as what svc3 does about it', async () => {
   const registry = new Registry();
   const condition = (type: string, status: string, reason: string, lastTransitionTime: string) => ({

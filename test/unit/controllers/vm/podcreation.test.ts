@@ -9,6 +9,7 @@ import type { Pass } from '../../../../src/controllers/vm/pass.ts';
 import { NextPod } from '../../../../src/controllers/vm/nextpod.ts';
 import { NodeChoice } from '../../../../src/controllers/vm/nodechoice.ts';
 import { PodCreation } from '../../../../src/controllers/vm/podcreation.ts';
+import type { ClaimObserver } from '../../../../src/controllers/vm/pool/claimobserver.ts';
 import { PoolClaims, type PoolClaimsParts } from '../../../../src/controllers/vm/pool/poolclaims.ts';
 import type { ResolveSources } from '../../../../src/controllers/vm/resolve/resolve.ts';
 import { WaitingVms } from '../../../../src/controllers/vm/waiting.ts';
@@ -25,6 +26,7 @@ const create = vi.fn<(resource: unknown, pod: Pod) => Promise<Pod>>();
 const patch = vi.fn();
 const woken = vi.fn();
 const madePod = vi.fn();
+const claimed = vi.fn<ClaimObserver['claimed']>();
 let nowMs: number;
 let inventory: Inventory;
 let waiting: WaitingVms;
@@ -49,7 +51,7 @@ const client = {
 beforeEach(() => {
   nowMs = 0;
   claims = new Map();
-  for (const mock of [create, patch, woken, madePod]) mock.mockReset();
+  for (const mock of [create, patch, woken, madePod, claimed]) mock.mockReset();
   create.mockImplementation(async (_, pod) => ({ ...pod, metadata: storedMeta(pod.metadata) }));
   patch.mockImplementation(async (_, __, { body }) => ({ ...aVm(), metadata: body.metadata }));
   inventory = new Inventory(ranges);
@@ -62,6 +64,15 @@ function podCreation(given: Parameters<typeof vmSettings>[0] = {}): PodCreation 
   const expectations = { madePod, wroteVm: () => undefined } as unknown as VmExpectations;
   const standbys = { ofPool: () => undefined, ofConfig: () => undefined, forget: () => undefined };
   const sources = {} as ResolveSources;
+  const claimParts = {
+    client,
+    expectations,
+    standbys,
+    observer: { claimed, told: () => undefined },
+    status: { choosePod: async () => undefined },
+    starts: undefined,
+    monotonic: () => nowMs,
+  };
   return new PodCreation({
     client: client as unknown as KubeClient,
     sources,
@@ -75,7 +86,7 @@ function podCreation(given: Parameters<typeof vmSettings>[0] = {}): PodCreation 
       kvmGroups: (node) => (node === undefined ? [1] : [2]),
       pullSecretVersion: () => '7',
     }),
-    poolClaims: new PoolClaims({ client, expectations, standbys } as unknown as PoolClaimsParts),
+    poolClaims: new PoolClaims(claimParts as unknown as PoolClaimsParts),
     expectations,
     nodes: { get: () => undefined },
     starts: undefined,
@@ -513,6 +524,43 @@ test('a guest of a pool that a policy of the cluster does not let a VM have is t
     message: 'denied by policy labels',
   });
   expect(pass.status?.fields.podName).toBe('svc3-pool-1');
+});
+
+describe('a VM of a pool for which no guest waits', () => {
+  const vm = aPoolVm('job', { status: { effective } });
+  const counted = () => claimed.mock.calls.map(([pool, result]) => `${pool} ${result}`);
+
+  test.each(['Hold', 'Pod'] as const)(
+    'is a cold start where a node has room for it: whenFull %s',
+    async (whenFull) => {
+      inventory.setNode(aNode('n1'));
+      await deploy(vm, podCreation({ whenFull }));
+      expect(counted()).toEqual(['team/ci cold']);
+    },
+  );
+
+  test('is none while it waits for a node', async () => {
+    const { scheduled } = await deploy(vm);
+    expect([scheduled?.reason, counted()]).toEqual(['Unschedulable', []]);
+  });
+
+  test('and that is left to kube-scheduler is one, once, when its pod has a node', async () => {
+    const creation = podCreation({ whenFull: 'Pod' });
+    const { uid } = vm.metadata;
+    await deploy(vm, creation);
+    creation.seen(uid, { isBound: false, isReady: false });
+    expect(counted()).toEqual([]);
+    creation.seen(uid, { isBound: true, isReady: false });
+    creation.seen(uid, { isBound: true, isReady: true });
+    expect(counted()).toEqual(['team/ci cold']);
+  });
+
+  test('and that has run before is none', async () => {
+    const creation = podCreation({ whenFull: 'Pod' });
+    await deploy(aPoolVm('job', { status: { effective, powerState: 'Stopped' } }), creation);
+    creation.seen(vm.metadata.uid, { isBound: true, isReady: false });
+    expect(counted()).toEqual([]);
+  });
 });
 
 describe('a claim under the name of the VM’s disk', () => {

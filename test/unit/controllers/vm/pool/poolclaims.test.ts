@@ -102,3 +102,13 @@ test('only a VM that wanted a guest which waits, and found none, is a cold start
   claims.madeOwn(vm, true);
   expect(observer.claimed).toHaveBeenCalledWith(`${vm.metadata.namespace}/${vm.spec.pool}`, 'cold');
 });
+
+test.each<[string, () => void]>([
+  ['gets a guest that waits first', () => claims.chose(vm)],
+  ['is gone', () => claims.forget(vm.metadata.uid)],
+])('a VM that kube-scheduler was to find a node for and that %s is no cold start', (_, ends) => {
+  claims.leftToScheduler(vm);
+  ends();
+  claims.bound(vm.metadata.uid);
+  expect(observer.claimed).not.toHaveBeenCalled();
+});
