@@ -80,6 +80,8 @@ export const annotations = {
   virtualMachineName: 'svc3.dev/virtual-machine-name',
   /** On VMs, `true`: its deletion waits for no Image that its disk is being saved for. */
   deleteWithoutSaving: 'svc3.dev/delete-without-saving',
+  /** On VMs, `true`, right before one is deleted that never ran: the disks go that were made for it, unless it has run by then. */
+  neverRan: 'svc3.dev/never-ran',
   /**
    * On claims: UID of the VM whose disk it is, whose name stands in label `svc3.dev/vm`. It is no owner reference: that would
    * take the disk with the VM.

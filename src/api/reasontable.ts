@@ -47,7 +47,7 @@ export const reasonTable: readonly ReasonRow[] = [
       'Nothing, until Stalled is True; `kubectl logs` of the pod tells more. Where RESTARTS of the pod grow, which Stalled does not tell, see the [runbook](runbooks/Svc3VMCrashLoop.md).',
     ],
     Terminating: [
-      'The VM is being deleted and waits until its disk is saved; the message names the Images and says how long at most. Or its claim, or itself, may not be deleted (event DiskNotDeleted); the message quotes who refuses it.',
+      'The VM is being deleted and waits until its disk is saved; the message names the Images and says how long at most. Or its pod, its claim or itself may not be deleted (events PodNotDeleted, DiskNotDeleted); the message quotes who refuses it.',
       'While the disk is saved nothing; to delete it without, delete the Image or annotate the VM svc3.dev/delete-without-saving=true. Else what the message says; it is tried again.',
     ],
   }),

@@ -1,4 +1,5 @@
 import type { DataDisk } from './datadisk.ts';
+import { annotations } from './meta.ts';
 import type { Vm } from './vm.ts';
 
 /** Field of the disk that a VM boots from. */
@@ -22,16 +23,27 @@ export function mayKeepDisk({ spec, status }: Vm): boolean {
   return spec.config !== undefined && status?.effective === undefined;
 }
 
+/**
+ * Whether the disks that were made for a VM go with it, whatever is said of them: it is removed as one that never ran. Left over on one that ran after all
+ * the annotation says nothing.
+ */
+export function goesAsNeverRun({ metadata, status }: Vm): boolean {
+  return metadata.annotations?.[annotations.neverRan] === 'true' && status?.powerState === undefined;
+}
+
 /** Whether the disk is to go with its VM. Its VMConfig's word counts where it was frozen; unknown is Retain. */
-export function goesWithVm({ spec, status }: Vm): boolean {
-  return { ...status?.effective?.disk, ...spec.disk }.whenDeleted === 'Delete';
+export function goesWithVm(vm: Vm): boolean {
+  const { spec, status } = vm;
+  const { whenDeleted, claimName } = { ...status?.effective?.disk, ...spec.disk };
+  return whenDeleted === 'Delete' || (claimName === undefined && goesAsNeverRun(vm));
 }
 
 /** The same of a data disk: as the spec says now, also where the pod was made before. One that was taken out of the spec stays. */
-export function dataDiskGoes({ spec }: Vm, disk: DataDisk): boolean {
-  const { whenDeleted } =
-    spec.disks === undefined ? disk : (spec.disks.find(({ name }) => name === disk.name) ?? {});
-  return whenDeleted === 'Delete';
+export function dataDiskGoes(vm: Vm, disk: DataDisk): boolean {
+  const { disks } = vm.spec;
+  const asked = disks === undefined ? disk : disks.find(({ name }) => name === disk.name);
+  if (asked === undefined) return false;
+  return asked.whenDeleted === 'Delete' || (disk.claimName === undefined && goesAsNeverRun(vm));
 }
 
 /** Fields of the disks on claims that go with the VM when it is deleted as it is now. */

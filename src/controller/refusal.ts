@@ -1,7 +1,7 @@
-import { isSvc3Error, messageOf } from '../errors.ts';
+import { isSvc3Error, messageOf, type Svc3Error } from '../errors.ts';
 
 /** What somebody decided, in contrast to what failed: Pod Security, quota, LimitRange, webhooks, validation. */
-export function isRefusal(error: unknown): boolean {
+export function isRefusal(error: unknown): error is Svc3Error {
   return (
     isSvc3Error(
       error,

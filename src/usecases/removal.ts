@@ -1,6 +1,6 @@
 import { vms } from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
-import { disposeOfNewDisk, keepDisks } from '../controllers/vm/life/disposal.ts';
+import { disposeOfNewDisk, keepNewDisks } from '../controllers/vm/life/disposal.ts';
 import { isSvc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
 
@@ -20,15 +20,13 @@ export async function removeNeverRun(vm: Vm, { caller, writer }: Removal): Promi
   if (vm.status?.powerState !== undefined) return;
   const { name, namespace, uid } = vm.metadata;
   const key = { name, namespace };
-  let disposed = vm;
   try {
-    disposed = await disposeOfNewDisk(caller, vm);
-    const { resourceVersion } = disposed.metadata;
+    const { resourceVersion } = (await disposeOfNewDisk(caller, vm)).metadata;
     await caller.delete(vms, key, { uid, resourceVersion });
   } catch (error) {
     if (isSvc3Error(error, 'NotFound')) return;
     // One that stays, since it has run by now, keeps its disks when it is deleted one day: the operator asks anew before it deletes it.
-    if (disposed !== vm) await keepDisks(writer, vm, () => writer.get(vms, name, namespace));
+    await keepNewDisks(writer, vm, () => writer.get(vms, name, namespace)).catch(() => undefined);
     if (!isSvc3Error(error, 'Conflict', 'Forbidden', 'Unauthorized')) throw error;
     const body = { metadata: { uid }, spec: { startDeadlineSeconds: 1 } };
     await writer.patch(vms, key, { type: 'merge', body }).catch(unlessGone);

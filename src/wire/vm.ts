@@ -81,7 +81,7 @@ function startedFrom(vm: Vm): VmItem['startedFrom'] {
   return isTrue(vm, 'WarmStart') ? 'memory' : 'image';
 }
 
-/** Whether its deletion waits until its disk is saved, which may take an hour. */
+/** Whether its deletion waits until its disk is saved, which may take an hour, or until somebody acts. */
 export function isHeld({ metadata, status }: Vm): boolean {
   const reason = conditionOf(status?.conditions, 'Ready')?.reason;
   return metadata.deletionTimestamp !== undefined && reason === 'Terminating';

@@ -1,7 +1,13 @@
+import { longestMessage } from '../../api/condition.ts';
 import type { Pod } from '../../api/core.ts';
+import { conditionTypes } from '../../api/reasons.ts';
 import { pods, vms } from '../../api/resources.ts';
 import type { EffectiveSettings, Vm } from '../../api/vm.ts';
+import { findCondition } from '../../controller/conditions.ts';
+import { Failures } from '../../controller/failures.ts';
 import { ignoring } from '../../controller/ignoring.ts';
+import { isRefusal } from '../../controller/refusal.ts';
+import { messageOf, shortened } from '../../errors.ts';
 import type { EventRecorder, KubeClient, ReconcileResult } from '../../kube/types.ts';
 import { decide, type Observed, type Plan, type PodPlan } from './decide.ts';
 import type { VmExpectations } from './expectations.ts';
@@ -14,7 +20,7 @@ import { observe, type ObserverParts } from './observe.ts';
 import type { Pass } from './pass.ts';
 import type { RunnerObservation, Runners } from './runner/runners.ts';
 import type { VmMemory } from './vmmemory.ts';
-import { disposeOfNewDisk, keepDisks } from './life/disposal.ts';
+import { disposeOfNewDisk, keepNewDisks } from './life/disposal.ts';
 import { needsAnotherPod } from '../../api/vmchanges.ts';
 import { isPersistent } from './facts/claim.ts';
 import { settingsInForce } from './resolve/adoption.ts';
@@ -30,7 +36,7 @@ import { pollMs, suspendedPollMs } from './runner/runnerlinks.ts';
 import { pendingDraft } from './status/pending.ts';
 import { planStatus } from './status/planstatus.ts';
 import { reportPod } from './status/report.ts';
-import { condition, type StatusDraft } from './status/statusdraft.ts';
+import { condition, type ConditionDraft, draftAsBefore, type StatusDraft } from './status/statusdraft.ts';
 import type { StartTraces } from './starts/starttraces.ts';
 import type { StatusWriter } from './status/statuswriter.ts';
 import { typed } from './typed.ts';
@@ -51,6 +57,9 @@ export const unmetMs = 120_000;
 
 /** Somebody else's pod has the name: no event of it wakes the VM, which looks again after so many milliseconds. */
 const conflictMs = 30_000;
+
+/** A deletion that kube-apiserver refuses is tried again after so many milliseconds. */
+const refusedMs = 60_000;
 
 export interface VmReconcilerParts {
   readonly client: KubeClient;
@@ -131,14 +140,14 @@ export class VmReconciler {
     const { vm } = pass.observed;
     switch (plan.kind) {
       case 'finalize':
-        return this.#finalize(pass.observed, plan.isHeld);
+        return this.#finalize(pass, plan.isHeld);
       case 'hold':
         return this.#hold(pass, plan);
       case 'end': {
         const hold = await stillWanted(this.#parts, vm, plan);
         if (hold !== undefined) return this.#hold(pass, hold);
         if (!this.#isShutDown(pass, plan)) return undefined;
-        return endGuest(this.#parts, vm, plan);
+        return this.#end(pass, plan);
       }
       case 'ending':
         // Whoever deletes with `--cascade=foreground` has the pod ended by Kubernetes.
@@ -191,17 +200,54 @@ export class VmReconciler {
         return podCreation.take(pass, plan.pod);
       case 'claim':
         return this.#claim(pass, plan);
-      default:
-        return this.#keep(pass, plan);
+      default: {
+        const failures = new Failures();
+        const result = await this.#keep(pass, plan, failures);
+        failures.throwFirst();
+        return result;
+      }
     }
   }
 
-  async #finalize({ vm, pod, unsaved }: Observed, isHeld: boolean): Promise<ReconcileResult | void> {
+  async #end(pass: Pass, plan: Extract<Plan, { kind: 'end' }>): Promise<ReconcileResult | void> {
+    const { vm } = pass.observed;
+    try {
+      await endGuest(this.#parts, vm, plan);
+      return undefined;
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      const message = `pod ${plan.pod.metadata.name} may not be deleted: ${messageOf(error)}; allow it`;
+      return this.#stay(pass, 'PodNotDeleted', message, (ready) => draftAsBefore(vm.status, ready));
+    }
+  }
+
+  async #finalize(pass: Pass, isHeld: boolean): Promise<ReconcileResult | void> {
+    const { vm, pod, unsaved } = pass.observed;
     const seen = { hasFinalizer: isHeld, hasPod: pod !== undefined, unsaved };
-    const isGone = await letGo(this.#parts, vm, seen);
-    if (!isGone) return { requeueAfterMs: cacheLagMs };
+    try {
+      if (!(await letGo(this.#parts, vm, seen))) return { requeueAfterMs: cacheLagMs };
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      return this.#stay(pass, 'DiskNotDeleted', messageOf(error), (ready) => pendingDraft(vm, { ready }));
+    }
     this.#forget(vm.metadata.uid);
     return undefined;
+  }
+
+  /** Somebody has to act before the VM can go, of which no event may tell. */
+  #stay(
+    pass: Pass,
+    reason: 'PodNotDeleted' | 'DiskNotDeleted',
+    why: string,
+    statusWith: (ready: ConditionDraft) => StatusDraft,
+  ): ReconcileResult {
+    const { vm } = pass.observed;
+    const message = shortened(why, longestMessage);
+    const before = findCondition(vm.status?.conditions, conditionTypes.ready);
+    if (before?.reason !== 'Terminating' || before.message !== message)
+      this.#parts.recorder.event(typed(vm), { type: 'Warning', reason, message });
+    pass.status = statusWith(condition('False', 'Terminating', message));
+    return { requeueAfterMs: refusedMs };
   }
 
   /** The guest runs on while its VM is held, and its status stays current: the Image controller finds the runner by it. */
@@ -224,13 +270,13 @@ export class VmReconciler {
   /** Exactly the VM that was proven never to have run; who changed it meanwhile may have given it more time. */
   async #expire(vm: Vm, message: string): Promise<void> {
     const { client, recorder } = this.#parts;
-    const disposed = await disposeOfNewDisk(client, vm);
-    const { name, namespace, uid, resourceVersion } = disposed.metadata;
+    const { name, namespace, uid } = vm.metadata;
     try {
+      const { resourceVersion } = (await disposeOfNewDisk(client, vm)).metadata;
       await ignoring(['NotFound'], client.delete(vms, { name, namespace }, { uid, resourceVersion }));
     } catch (error) {
       // It may run after all, and keeps its disks then.
-      if (disposed !== vm) await keepDisks(client, vm, () => client.get(vms, name, namespace));
+      await keepNewDisks(client, vm, () => client.get(vms, name, namespace)).catch(() => undefined);
       throw error;
     }
     this.#parts.starts?.expired(vm);
@@ -308,10 +354,13 @@ export class VmReconciler {
   /**
    * The pod stays: its size, claim, labels and keys follow the VM, its runner is asked and told what is due, and the answer becomes the status.
    * It goes only where the guest's memory is on its claim, or where the next start of the guest needs another pod.
+   *
+   * @param failures - those of sizes: what they are to be can wait, and the runner is asked all the same
    */
   async #keep(
     pass: Pass,
     { pod, settings }: Extract<PodPlan, { kind: 'report' }>,
+    failures: Failures,
   ): Promise<ReconcileResult | void> {
     const { expectations, claimGrowth, podCreation, podResize, runners } = this.#parts;
     const { vm, node, claim } = pass.observed;
@@ -319,8 +368,8 @@ export class VmReconciler {
     const { waiting = [], effective } = settings;
     const isRenewed =
       isPersistent(effective) && waiting.some((field) => needsAnotherPod(field, { isPersistent: true }));
-    const room = await podResize.provide(vm, pod, settings);
-    const dataRoom = await this.#growData(vm, waiting);
+    const room = await failures.attempt(podResize.provide(vm, pod, settings), { kind: 'underway' });
+    const dataRoom = await failures.attempt(this.#growData(vm, waiting), { againMs: pollMs });
     const dataHold = holdFor(dataRoom);
     const isHeld = isRenewed || room.kind === 'underway';
     const runner = runners?.observe(pass.key, vm, pod, {
@@ -351,7 +400,7 @@ export class VmReconciler {
       dataRoom,
     );
     pass.status = status;
-    const growth = await claimGrowth.grow(vm, claim);
+    const growth = await failures.attempt(claimGrowth.grow(vm, claim), {});
     const diskGrowth = growth.refusal ?? growth.delay;
     if (diskGrowth !== undefined) pass.status = { ...status, fields: { ...status.fields, diskGrowth } };
     // A VM that an earlier version deployed has no finalizer yet.

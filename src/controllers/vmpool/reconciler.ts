@@ -7,6 +7,7 @@ import type { VmPool, VmPoolStatus } from '../../api/vmpool.ts';
 import { findCondition } from '../../controller/conditions.ts';
 import { keyOf, splitKey } from '../../controller/controller.ts';
 import { createExpectations } from '../../controller/expectations.ts';
+import { Failures } from '../../controller/failures.ts';
 import { ignoring } from '../../controller/ignoring.ts';
 import { readyStatus } from '../../controller/kstatus.ts';
 import { isRefusal } from '../../controller/refusal.ts';
@@ -137,13 +138,16 @@ export class PoolReconciler {
     const plan = decidePool(observed);
     this.#parts.counted?.(key, { ...plan, claimed: observed.claimed });
     let outcome: Outcome = { isReady: false, reason: 'Preparing', message: '' };
+    const failures = new Failures();
     try {
-      await this.#delete(pool, plan.delete);
-      await this.#renewKeys(observed);
-      outcome = await this.#create(pool, plan, resolved);
+      for (const one of plan.delete) await failures.attempt(this.#delete(pool, [one]), undefined);
+      const create = createdBeside(failures.count, observed, plan);
+      await this.#renewKeys(observed, failures);
+      outcome = await this.#create(pool, { ...plan, create }, resolved);
     } finally {
       await this.#report(key, pool, observed, plan, outcome);
     }
+    failures.throwFirst();
     const lookMs = [plan.lookAgainMs, awaitedMs(pool, outcome, this.#parts.now())];
     const times = [outcome.againMs, ...lookMs, resolveAgainMs].filter((time) => time !== undefined);
     return { requeueAfterMs: Math.min(...times) };
@@ -227,11 +231,11 @@ export class PoolReconciler {
   }
 
   /** A guest whose runner knows only keys of before takes no claim. */
-  async #renewKeys({ standbys }: ObservedPool): Promise<void> {
+  async #renewKeys({ standbys }: ObservedPool, failures: Failures): Promise<void> {
     const { client, shared } = this.#parts;
     for (const { pod } of standbys)
       if (!isTerminating(pod) && !this.#deleted.has(pod.metadata.uid))
-        await renewControlKeys(client, pod, shared.controlKeys());
+        await failures.attempt(renewControlKeys(client, pod, shared.controlKeys()), undefined);
   }
 
   async #create(pool: VmPool, plan: PoolPlan, resolved: Resolved | Unresolved | Asking): Promise<Outcome> {
@@ -408,4 +412,19 @@ function refusalOf({ effective }: Resolved): string | undefined {
     return 'spec.template.gpuPassthrough: Enabled is not for pools, a standby would hold the cards for nobody';
   if (effective.subdomain !== undefined) return 'spec.template.subdomain: is not for pools, it is of one VM';
   return undefined;
+}
+
+/**
+ * How many guests are made where some that were to go could not be deleted: with these they are not more than the pool may have, nor, however often its
+ * template changes, more than twice as many as are to wait.
+ */
+function createdBeside(
+  staying: number,
+  { pool, claimed }: ObservedPool,
+  { create, idle, preparing }: PoolPlan,
+): number {
+  if (staying === 0) return create;
+  const { minIdle, maxSize = Infinity } = pool.spec;
+  const most = Math.min(2 * minIdle, maxSize - claimed) - idle - preparing - staying;
+  return Math.max(0, Math.min(create, most));
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Vm } from '../../../src/api/vm.ts';
-import { goesWithVm } from '../../../src/api/whendeleted.ts';
+import { disksThatGo, goesWithVm } from '../../../src/api/whendeleted.ts';
 import { aVm, effective } from '../controllers/vm/builders.ts';
 
 describe('a disk', () => {
@@ -17,5 +17,32 @@ describe('a disk', () => {
     ],
   ])('%s', (_what, one, goes) => {
     expect(goesWithVm(one)).toBe(goes);
+  });
+});
+
+describe('of a VM that is removed as one that never ran', () => {
+  const disk = { storage: 'Persistent' } as const;
+  const spec = {
+    disk,
+    disks: [
+      { name: 'logs', size: '5Gi' },
+      { name: 'old', claimName: 'archive' },
+    ],
+  };
+  const marked = (vm: Partial<Pick<Vm, 'spec' | 'status'>>) =>
+    aVm({ spec, ...vm, metadata: { ...aVm().metadata, annotations: { 'svc3.dev/never-ran': 'true' } } });
+
+  test('the disks go that were made for it', () => {
+    expect(disksThatGo(marked({}))).toEqual(['disk', 'disks[logs]']);
+    expect(disksThatGo(aVm({ spec }))).toEqual([]);
+    const named = { ...spec, disk: { ...disk, claimName: 'before' } };
+    expect(disksThatGo(marked({ spec: { ...aVm().spec, ...named } }))).toEqual(['disks[logs]']);
+  });
+
+  test('none goes where it ran all the same, or of those that it no longer asks for', () => {
+    expect(disksThatGo(marked({ status: { powerState: 'Stopped' } }))).toEqual([]);
+    const frozen = { effective: { ...effective, disk, disks: spec.disks } };
+    const without = { ...aVm().spec, disk, disks: [] };
+    expect(disksThatGo(marked({ spec: without, status: frozen }))).toEqual(['disk']);
   });
 });

@@ -43,38 +43,61 @@ describe('a VM that will never run', () => {
     },
   );
 
-  test('keeps its disks where it is not deleted, and what was changed meanwhile: it may have run by then, and be deleted one day', async () => {
+  describe('and that has disks', () => {
     const spec = { disk: { storage: 'Persistent' as const }, disks: [{ name: 'data', size: '1Gi' }] };
-    const vm = aVm({ spec, metadata: { ...aVm().metadata, finalizers: ['svc3.dev/cleanup'] } });
-    const dispose = vi.fn(async () => ({ ...vm, metadata: { ...vm.metadata, resourceVersion: '5' } }));
+    const metadata = { ...aVm().metadata, finalizers: ['svc3.dev/cleanup'] };
+    const annotations = { 'svc3.dev/never-ran': 'true' };
+    const vm = aVm({ spec, metadata });
+    const marked = aVm({ spec, metadata: { ...metadata, resourceVersion: '5', annotations } });
+    const dispose = vi.fn();
     const caller = { delete: remove, patch: dispose } as never;
-    // Somebody has added a disk after the others were to go.
-    const whenDeleted = 'Delete' as const;
-    const added = { name: 'added', size: '2Gi', whenDeleted };
-    const changed = {
-      disk: { ...spec.disk, whenDeleted },
-      disks: [{ name: 'data', size: '1Gi', whenDeleted }, added],
+    const get = vi.fn();
+    const writer = { patch, get } as never;
+    const undone = {
+      metadata: { uid: 'vm-uid', resourceVersion: '5', annotations: { 'svc3.dev/never-ran': null } },
     };
-    const now = {
-      ...vm,
-      spec: { ...vm.spec, ...changed },
-      metadata: { ...vm.metadata, resourceVersion: '6' },
-    };
-    const writer = { patch, get: async () => now } as never;
-    const metadata = { uid: 'vm-uid', resourceVersion: '6' };
-    const undone = { disk: { whenDeleted: null }, disks: [{ name: 'data', size: '1Gi' }, added] };
+    const expiring = { metadata: { uid: 'vm-uid' }, spec: { startDeadlineSeconds: 1 } };
     const written = (): unknown[] => patch.mock.calls.map((call) => call[2]?.body as unknown);
-    remove.mockRejectedValue(refused('Conflict'));
-    await removeNeverRun(vm, { caller, writer });
-    expect(remove.mock.calls[0]?.[2]).toEqual({ uid: 'vm-uid', resourceVersion: '5' });
-    expect(written()).toEqual([
-      { metadata, spec: undone },
-      { metadata: { uid: 'vm-uid' }, spec: { startDeadlineSeconds: 1 } },
-    ]);
-    patch.mockClear();
-    remove.mockRejectedValue(refused('Timeout'));
-    await expect(removeNeverRun(vm, { caller, writer })).rejects.toMatchObject({ reason: 'Timeout' });
-    expect(written()).toEqual([{ metadata, spec: undone }]);
+
+    beforeEach(() => {
+      dispose.mockReset().mockResolvedValue(marked);
+      get.mockReset().mockResolvedValue(marked);
+    });
+
+    test('takes them along', async () => {
+      await removeNeverRun(vm, { caller, writer });
+      const { uid, resourceVersion } = metadata;
+      expect(dispose.mock.calls[0]?.[2]).toEqual({
+        type: 'merge',
+        body: { metadata: { uid, resourceVersion, annotations } },
+      });
+      expect(remove.mock.calls[0]?.[2]).toEqual({ uid: 'vm-uid', resourceVersion: '5' });
+      expect(patch).not.toHaveBeenCalled();
+    });
+
+    test('keeps them where it is not deleted: it may have run by then, and be deleted one day', async () => {
+      remove.mockRejectedValue(refused('Conflict'));
+      await removeNeverRun(vm, { caller, writer });
+      expect(written()).toEqual([undone, expiring]);
+      patch.mockClear();
+      remove.mockRejectedValue(refused('Timeout'));
+      await expect(removeNeverRun(vm, { caller, writer })).rejects.toMatchObject({ reason: 'Timeout' });
+      expect(written()).toEqual([undone]);
+    });
+
+    test('keeps them where nobody knows whether that they are to go was written', async () => {
+      dispose.mockRejectedValue(refused('Timeout'));
+      await expect(removeNeverRun(vm, { caller, writer })).rejects.toMatchObject({ reason: 'Timeout' });
+      expect(written()).toEqual([undone]);
+      expect(remove).not.toHaveBeenCalled();
+    });
+
+    test('is left to the operator also where that cannot be taken back: what ran keeps its disks all the same', async () => {
+      remove.mockRejectedValue(refused('Conflict'));
+      get.mockRejectedValue(refused('Timeout'));
+      await removeNeverRun(vm, { caller, writer });
+      expect(written()).toEqual([expiring]);
+    });
   });
 
   test('that is gone, or another of its name, is none to remove', async () => {

@@ -1,9 +1,8 @@
-import { isDeepStrictEqual } from 'node:util';
 import { hasFinalizer } from '../../../api/finalizer.ts';
-import type { ObjectMeta } from '../../../api/object.ts';
+import { annotations } from '../../../api/meta.ts';
 import { vms } from '../../../api/resources.ts';
-import type { Vm, VmSpec } from '../../../api/vm.ts';
-import { bootField, goesWithVm, mayKeepDisk } from '../../../api/whendeleted.ts';
+import type { Vm } from '../../../api/vm.ts';
+import { bootField, dataDiskGoes, dataDisksOf, goesWithVm, mayKeepDisk } from '../../../api/whendeleted.ts';
 import { ifFound, isSvc3Error } from '../../../errors.ts';
 import type { KubeClient } from '../../../kube/types.ts';
 import { claimsOf, type DiskClaim } from '../facts/claim.ts';
@@ -24,44 +23,52 @@ export function diskMayStay(vm: Vm): boolean {
 /** Tries of a write that gets into those of the operator. */
 const mostTries = 5;
 
+type VmFinder = () => Promise<Vm>;
+
 /**
- * Undoes `disposeOfDisk` and `disposeOfNewDisk` where the deletion was refused after it, so that a later one leaves the disks. What somebody else has
- * changed of the VM since stays, and so does a VM that is gone, that is being deleted all the same, or whose name another one has.
+ * Undoes `disposeOfDisk` where the deletion was refused after it, so that a later one leaves the disk. What somebody else has changed of the VM since
+ * stays, and so does a VM that is gone, that is being deleted all the same, or whose name another one has.
  *
  * @param before - the VM as it was before
  * @param find - the VM as it is now
  */
-export async function keepDisks(client: KubeClient, before: Vm, find: () => Promise<Vm>): Promise<void> {
+export function keepDisks(client: KubeClient, before: Vm, find: VmFinder): Promise<void> {
+  return undo(client, before, find, (now) => {
+    if (!goesWithVm(now) || goesWithVm(before)) return undefined;
+    return { spec: { disk: { whenDeleted: before.spec.disk?.whenDeleted ?? null } } };
+  });
+}
+
+/** The same for `disposeOfNewDisk`, also where nobody knows whether that was written. Where this fails, disks on which the VM has run stay nevertheless. */
+export function keepNewDisks(client: KubeClient, before: Vm, find: VmFinder): Promise<void> {
+  return undo(client, before, find, ({ metadata }) => {
+    if (metadata.annotations?.[annotations.neverRan] === undefined) return undefined;
+    return { metadata: { annotations: { [annotations.neverRan]: null } } };
+  });
+}
+
+/** @param former - what is to be written so that the VM says what it said before; undefined: it says that */
+async function undo(
+  client: KubeClient,
+  before: Vm,
+  find: VmFinder,
+  former: (now: Vm) => { readonly metadata?: object; readonly spec?: object } | undefined,
+): Promise<void> {
   const { name, namespace, uid } = before.metadata;
   for (let tries = 1; ; tries += 1) {
     const vm = await ifFound(find());
     if (vm?.metadata.uid !== uid || vm.metadata.deletionTimestamp !== undefined) return;
-    const spec = formerDisposal(before, vm);
-    if (Object.keys(spec).length === 0) return;
+    const written = former(vm);
+    if (written === undefined) return;
     // Not one whose deletion comes in between: whoever asked for that was told that the disk goes, too.
-    const body = { metadata: { uid, resourceVersion: vm.metadata.resourceVersion }, spec };
+    const metadata = { uid, resourceVersion: vm.metadata.resourceVersion, ...written.metadata };
     try {
-      await client.patch(vms, { name, namespace }, { type: 'merge', body });
+      await client.patch(vms, { name, namespace }, { type: 'merge', body: { ...written, metadata } });
       return;
     } catch (error) {
       if (!isSvc3Error(error, 'Conflict') || tries >= mostTries) throw error;
     }
   }
-}
-
-/** What is to be changed so that no disk goes with the VM which did not before. */
-function formerDisposal(before: Vm, now: Vm): object {
-  const isBootChanged = goesWithVm(now) && !goesWithVm(before);
-  const disks = now.spec.disks?.map((disk) => {
-    const former = before.spec.disks?.find(({ name }) => name === disk.name);
-    if (former === undefined || disk.whenDeleted !== 'Delete') return disk;
-    const { whenDeleted: _whenDeleted, ...rest } = disk;
-    return former.whenDeleted === undefined ? rest : { ...rest, whenDeleted: former.whenDeleted };
-  });
-  return {
-    ...(isBootChanged ? { disk: { whenDeleted: before.spec.disk?.whenDeleted ?? null } } : {}),
-    ...(isDeepStrictEqual(disks, now.spec.disks) ? {} : { disks }),
-  };
 }
 
 /**
@@ -70,38 +77,29 @@ function formerDisposal(before: Vm, now: Vm): object {
  * @returns the VM as it is then
  * @throws Svc3Error Conflict where another VM has the name now; NotFound.
  */
-export function disposeOfDisk(client: KubeClient, vm: Vm): Promise<Vm> {
-  return dispose(client, vm, { uid: vm.metadata.uid }, { boot: true });
+export async function disposeOfDisk(client: KubeClient, vm: Vm): Promise<Vm> {
+  if (!diskMayStay(vm)) return vm;
+  const { name, namespace, uid } = vm.metadata;
+  const body = { metadata: { uid }, spec: { disk: { whenDeleted: 'Delete' } } };
+  return client.patch(vms, { name, namespace }, { type: 'merge', body });
 }
 
 /**
- * The same for a VM whose guest has never run, exactly as it was seen: its disks hold nothing, unless it named ones that were there.
+ * Has all disks that were made for a VM go with it whose guest has never run, exactly as it was seen: they hold nothing. It is no lasting wish: where the
+ * deletion fails and the guest runs after all, a later one leaves them.
  *
+ * @returns the VM as it is then
  * @throws Svc3Error Conflict where the VM has changed since; NotFound.
  */
 export async function disposeOfNewDisk(client: KubeClient, vm: Vm): Promise<Vm> {
   // Without the finalizer nothing has been made for it.
-  if (!hasFinalizer(vm)) return vm;
-  const { uid, resourceVersion } = vm.metadata;
-  const data = vm.spec.disks?.map((disk) =>
-    disk.size === undefined ? disk : { ...disk, whenDeleted: 'Delete' as const },
-  );
-  const isNew = vm.spec.disk?.claimName === undefined;
-  return dispose(client, vm, { uid, resourceVersion }, { boot: isNew, data });
+  if (!hasFinalizer(vm) || !newDiskMayStay(vm)) return vm;
+  const { name, namespace, uid, resourceVersion } = vm.metadata;
+  const body = { metadata: { uid, resourceVersion, annotations: { [annotations.neverRan]: 'true' } } };
+  return client.patch(vms, { name, namespace }, { type: 'merge', body });
 }
 
-/** @param data - the data disks as they are to be; undefined leaves them */
-async function dispose(
-  client: KubeClient,
-  vm: Vm,
-  metadata: Partial<ObjectMeta>,
-  { boot, data }: { readonly boot: boolean; readonly data?: VmSpec['disks'] },
-): Promise<Vm> {
-  const spec = {
-    ...(boot && diskMayStay(vm) ? { disk: { whenDeleted: 'Delete' } } : {}),
-    ...(isDeepStrictEqual(data, vm.spec.disks) || data === undefined ? {} : { disks: data }),
-  };
-  if (Object.keys(spec).length === 0) return vm;
-  const { name, namespace } = vm.metadata;
-  return client.patch(vms, { name, namespace }, { type: 'merge', body: { metadata, spec } });
+function newDiskMayStay(vm: Vm): boolean {
+  if (vm.spec.disk?.claimName === undefined && diskMayStay(vm)) return true;
+  return dataDisksOf(vm).some((disk) => disk.claimName === undefined && !dataDiskGoes(vm, disk));
 }

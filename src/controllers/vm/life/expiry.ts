@@ -1,7 +1,8 @@
 import { nodes, persistentVolumeClaims, pods, vms } from '../../../api/resources.ts';
 import type { Vm } from '../../../api/vm.ts';
 import type { KubeObject, Resource } from '../../../api/object.ts';
-import type { KubeClient } from '../../../kube/types.ts';
+import { resourcePath } from '../../../kube/path.ts';
+import type { KubeClient, RawResponse } from '../../../kube/types.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
 import type { Observed } from '../decide.ts';
 import { ignoring } from '../../../controller/ignoring.ts';
@@ -26,7 +27,8 @@ interface Parts {
  * them is not so, or is not known yet.
  *
  * Caches, and a status that we write ourselves, may be behind by as long as the operator was away or busy: before a VM
- * is deleted its runner is asked, then kube-apiserver. A runner is asked beside the passes and wakes the VM.
+ * is deleted its runner is asked, then kube-apiserver. A runner is asked beside the passes and wakes the VM. The deadline counts from a time by
+ * kube-apiserver's clock: one of ours that is ahead brings no deletion forward.
  */
 export async function expired(key: string, observed: Observed, parts: Parts): Promise<Vm | undefined> {
   const { vm, pod, node, claim } = observed;
@@ -38,7 +40,8 @@ export async function expired(key: string, observed: Observed, parts: Parts): Pr
     return undefined;
   }
   const deadline = startDeadline(now.vm);
-  return deadline !== undefined && parts.now().getTime() >= deadline ? now.vm : undefined;
+  const time = Math.min(parts.now().getTime(), now.servedAt);
+  return deadline !== undefined && time >= deadline ? now.vm : undefined;
 }
 
 /** The answer is good for the pod that was asked. */
@@ -50,20 +53,32 @@ function answerOf(
   return pod?.metadata.uid === now.pod?.metadata.uid ? runner : undefined;
 }
 
+interface EvidenceNow extends StartEvidence {
+  /** By kube-apiserver's clock, in milliseconds since 1970; Infinity where it does not say. */
+  readonly servedAt: number;
+}
+
 /** What kube-apiserver says, without caches; undefined where the VM is gone or going. */
-async function evidenceNow(vm: Vm, client: KubeClient): Promise<StartEvidence | undefined> {
+async function evidenceNow(vm: Vm, client: KubeClient): Promise<EvidenceNow | undefined> {
   const { name, namespace, uid } = vm.metadata;
-  const [current, claim, ...seen] = await Promise.all([
-    found(client, vms, name, namespace),
+  const path = resourcePath(vms, { name, namespace });
+  const [reply, claim, ...seen] = await Promise.all([
+    ignoring(['NotFound'], client.request<Vm>({ method: 'GET', path })),
     found(client, persistentVolumeClaims, claimNameOf(vm), namespace),
     ...podNamesOf(vm).map((podName) => found(client, pods, podName, namespace)),
   ]);
-  if (current === undefined || current.metadata.uid !== uid) return undefined;
+  if (reply === undefined || reply.body.metadata.uid !== uid) return undefined;
+  const current = reply.body;
   const pod = podAmong(current, seen);
   if (current.metadata.deletionTimestamp !== undefined) return undefined;
   const nodeName = pod === undefined ? undefined : nodeOf(pod);
   const node = nodeName === undefined ? undefined : await found(client, nodes, nodeName);
-  return { vm: current, pod, node, claim, runner: undefined };
+  return { vm: current, pod, node, claim, runner: undefined, servedAt: dateOf(reply) };
+}
+
+function dateOf({ headers: { date } }: Pick<RawResponse, 'headers'>): number {
+  const time = typeof date === 'string' ? Date.parse(date) : NaN;
+  return Number.isNaN(time) ? Infinity : time;
 }
 
 function found<T extends KubeObject>(

@@ -1,7 +1,8 @@
 import type { PersistentVolumeClaim } from '../../../api/core.ts';
 import { persistentVolumeClaims } from '../../../api/resources.ts';
 import type { Vm } from '../../../api/vm.ts';
-import { isSvc3Error, messageOf } from '../../../errors.ts';
+import { isRefusal } from '../../../controller/refusal.ts';
+import { messageOf } from '../../../errors.ts';
 import type { EventRecorder, KubeClient } from '../../../kube/types.ts';
 import type { VmMemory } from '../vmmemory.ts';
 import { typed } from '../typed.ts';
@@ -19,11 +20,19 @@ interface Asked {
   readonly storage: string;
   /** Since when it is waited for, or when it was refused, in milliseconds. */
   readonly at: number;
-  readonly refusal?: string;
+  /** How often kube-apiserver took it, while the claim asks for less again. */
+  readonly times: number;
+  readonly refusal?: string | undefined;
 }
 
-/** A quota may be raised, and a StorageClass may learn to expand, of which nobody tells: so long until it is tried again, in milliseconds. */
+/**
+ * A quota may be raised, and a StorageClass may learn to expand, of which nobody tells; and what was asked for may have been taken back: so long until it is
+ * tried again, in milliseconds.
+ */
 const askAgainMs = 60_000;
+
+/** A claim that asks for less again after it was asked so often is told of. */
+const mostTimes = 2;
 
 /** A volume that is still too small after this time, in milliseconds, is told of. `svc3 vm resize` takes what is told for why it does not grow, and waits as long. */
 const slowMs = 120_000;
@@ -33,7 +42,7 @@ const mostCharacters = 1024;
 
 /** What becomes of the claim of a disk that is to be larger. */
 export interface ClaimRoom {
-  /** Why kube-apiserver does not let it grow. */
+  /** Why kube-apiserver, or somebody else who writes to it, does not let it grow. */
   readonly refusal?: string | undefined;
   /** What keeps the volume of a claim that has been asked for more. */
   readonly delay?: string;
@@ -93,22 +102,18 @@ export class ClaimGrowth implements VmMemory {
     const lack = claimLack(vm, claim, needs);
     if (claim === undefined || lack === undefined) return enough;
     const before = this.#of(vm, claim, lack);
-    if (lack.isAsked) return this.#wait(claim, before ?? this.#remember(vm, claim, lack));
-    if (before !== undefined && before.refusal === undefined) return underway;
+    if (lack.isAsked) return this.#wait(claim, before ?? this.#remember(vm, claim, lack, {}));
     const waitMs = before === undefined ? 0 : before.at + askAgainMs - this.#parts.monotonic();
-    if (waitMs > 0) return { refusal: before?.refusal, againMs: waitMs };
-    try {
-      await this.#ask(claim, lack.storage);
-      this.#remember(vm, claim, lack);
-      return underway;
-    } catch (error) {
-      if (!isSvc3Error(error, 'Forbidden', 'Invalid')) throw error;
-      const message = messageOf(error);
-      this.#remember(vm, claim, lack, message);
-      if (before?.refusal !== message)
-        this.#parts.recorder.event(typed(vm), { type: 'Warning', reason: 'VolumeNotGrown', message });
-      return { refusal: message, againMs: askAgainMs };
-    }
+    if (before !== undefined && waitMs > 0)
+      return before.refusal === undefined ? underway : { refusal: before.refusal, againMs: waitMs };
+    const times = (before?.times ?? 0) + 1;
+    const refused = await this.#ask(claim, lack.storage);
+    const refusal = refused ?? (times > mostTimes ? loweredMessage(claim, lack) : undefined);
+    this.#remember(vm, claim, lack, { times: refused === undefined ? times : 0, refusal });
+    if (refusal === undefined) return underway;
+    if (before?.refusal !== refusal)
+      this.#parts.recorder.event(typed(vm), { type: 'Warning', reason: 'VolumeNotGrown', message: refusal });
+    return { refusal, againMs: askAgainMs };
   }
 
   /** The kubelet ends a growth only while a pod has the volume, which a pod that runs does. */
@@ -129,19 +134,37 @@ export class ClaimGrowth implements VmMemory {
     return isStale ? undefined : asked;
   }
 
-  #remember(vm: Vm, claim: PersistentVolumeClaim, { storage }: ClaimLack, refusal?: string): Asked {
-    const at = this.#parts.monotonic();
-    const asked = { storage, at, ...(refusal === undefined ? {} : { refusal }) };
+  #remember(
+    vm: Vm,
+    claim: PersistentVolumeClaim,
+    { storage }: ClaimLack,
+    { times = 0, refusal }: Partial<Pick<Asked, 'times' | 'refusal'>>,
+  ): Asked {
+    const asked = { storage, at: this.#parts.monotonic(), times, refusal };
     const { uid } = vm.metadata;
     const ofVm = this.#asked.get(uid) ?? new Map<string, Asked>();
     this.#asked.set(uid, ofVm.set(claim.metadata.uid, asked));
     return asked;
   }
 
-  async #ask({ metadata: { name, namespace, uid } }: PersistentVolumeClaim, storage: string): Promise<void> {
+  /** Returns why it is refused. */
+  async #ask({ metadata }: PersistentVolumeClaim, storage: string): Promise<string | undefined> {
+    const { name, namespace, uid } = metadata;
     const body = { metadata: { uid }, spec: { resources: { requests: { storage } } } };
-    await this.#parts.client.patch(persistentVolumeClaims, { name, namespace }, { type: 'merge', body });
+    try {
+      await this.#parts.client.patch(persistentVolumeClaims, { name, namespace }, { type: 'merge', body });
+      return undefined;
+    } catch (error) {
+      // One that is gone is made anew.
+      if (!isRefusal(error) || error.reason === 'NotFound') throw error;
+      return messageOf(error);
+    }
   }
+}
+
+function loweredMessage({ metadata, spec }: PersistentVolumeClaim, { storage }: ClaimLack): string {
+  const asks = spec?.resources?.requests?.['storage'];
+  return `claim ${metadata.name} was asked for ${storage} and asks for ${asks}: somebody has lowered it`;
 }
 
 /** Conditions and states of a claim whose volume has not grown when it was tried: it may need somebody to act. */

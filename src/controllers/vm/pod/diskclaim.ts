@@ -1,9 +1,11 @@
 import type { PersistentVolumeClaim } from '../../../api/core.ts';
+import { annotations } from '../../../api/meta.ts';
 import { controllerOf } from '../../../api/owner.ts';
 import { persistentVolumeClaims, pods, vms } from '../../../api/resources.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
-import { bootField } from '../../../api/whendeleted.ts';
+import { bootField, goesAsNeverRun } from '../../../api/whendeleted.ts';
 import { ignoring } from '../../../controller/ignoring.ts';
+import { isRefusal } from '../../../controller/refusal.ts';
 import { isSvc3Error, messageOf, Svc3Error } from '../../../errors.ts';
 import type { KubeClient } from '../../../kube/types.ts';
 import { podNameOf } from '../names.ts';
@@ -88,7 +90,7 @@ async function grow(
   try {
     await client.patch(persistentVolumeClaims, { name, namespace }, { type: 'merge', body });
   } catch (error) {
-    if (!isSvc3Error(error, 'Forbidden', 'Invalid')) throw error;
+    if (!isRefusal(error)) throw error;
     throw new Svc3Error(error.reason, dataRefusal(disk, messageOf(error)));
   }
 }
@@ -141,6 +143,7 @@ function currentClaim(
  * What becomes of the disks of a VM that goes: deleted where that is wanted, else left to nobody.
  *
  * @returns the claims that stay
+ * @throws Svc3Error of a claim that may not be deleted, with what can be done (`isRefusal`)
  */
 export async function leaveClaims(client: KubeClient, vm: Vm): Promise<DiskClaim[]> {
   const left = await Promise.all(claimsOf(vm).map((disk) => leaveClaim(client, vm, disk)));
@@ -152,9 +155,16 @@ async function leaveClaim(client: KubeClient, vm: Vm, disk: DiskClaim): Promise<
   if (claim === undefined || !isDiskOf(claim, vm)) return undefined;
   if (!disk.goesWithVm) return disk;
   const { name, namespace, uid } = claim.metadata;
-  await ignoring(
-    ['NotFound', 'Conflict'],
-    client.delete(persistentVolumeClaims, { name, namespace }, { uid }),
-  );
+  try {
+    await client.delete(persistentVolumeClaims, { name, namespace }, { uid });
+  } catch (error) {
+    if (isSvc3Error(error, 'NotFound', 'Conflict')) return undefined;
+    if (!isRefusal(error)) throw error;
+    const wayOut = goesAsNeverRun(vm)
+      ? `take annotation ${annotations.neverRan} off the VM`
+      : `set ${disk.field}.whenDeleted to Retain`;
+    const message = `claim ${name} may not be deleted: ${messageOf(error)}; allow it, or ${wayOut}`;
+    throw new Svc3Error(error.reason, message, { cause: error });
+  }
   return undefined;
 }

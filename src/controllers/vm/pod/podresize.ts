@@ -3,7 +3,8 @@ import type { Pod } from '../../../api/core.ts';
 import { pods } from '../../../api/resources.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import { isOfSize } from '../../../api/vmchanges.ts';
-import { isSvc3Error, messageOf } from '../../../errors.ts';
+import { isRefusal } from '../../../controller/refusal.ts';
+import { messageOf } from '../../../errors.ts';
 import type { KubeClient } from '../../../kube/types.ts';
 import type { Inventory } from '../../../placement/inventory.ts';
 import { reasonsOfMissing } from '../../../placement/reasons.ts';
@@ -97,7 +98,7 @@ export class PodResize implements VmMemory {
     const present = podSize(pod);
     const asked = this.#askedOf(vm, pod, wanted);
     if (asked?.refusal !== undefined) {
-      if (asked.refusal.isFinal && !isSameSize(present, inForce)) await this.#resize(pod, inForce);
+      if (asked.refusal.isFinal && !isSameSize(present, inForce)) await this.#putBack(pod, inForce);
       return { kind: 'refused', message: asked.refusal.message };
     }
     if (!isSameSize(present, wanted)) return this.#ask(vm, pod, wanted, asked !== undefined);
@@ -146,7 +147,7 @@ export class PodResize implements VmMemory {
       await this.#resize(pod, wanted);
     } catch (error) {
       inventory.forget(claim);
-      if (!isSvc3Error(error, 'Forbidden', 'Invalid', 'BadRequest', 'NotFound')) throw error;
+      if (!isRefusal(error)) throw error;
       return this.#refused(vm, pod, wanted, { message: messageOf(error), isFinal: false });
     }
     this.#asked.set(vm.metadata.uid, { podUid: pod.metadata.uid, size: wanted, at: this.#parts.now() });
@@ -157,6 +158,15 @@ export class PodResize implements VmMemory {
     const state = this.#parts.inventory.node(node);
     const mask = state === undefined ? 0 : missing(state.free, needOf(growth));
     return mask === 0 ? [] : reasonsOfMissing(mask);
+  }
+
+  /** Where that is refused, too, the pod goes on asking in vain for what no node has, which the guest does not feel. */
+  async #putBack(pod: Pod, size: PodSize): Promise<void> {
+    try {
+      await this.#resize(pod, size);
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+    }
   }
 
   async #resize(pod: Pod, size: PodSize): Promise<void> {

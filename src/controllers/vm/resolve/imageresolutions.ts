@@ -147,9 +147,13 @@ export class ImageResolutions {
     return this.#answerOf(question, vmKey);
   }
 
-  /** A VM that has waited gets its answer however late its pass is, or it would ask for ever on a busy machine. */
+  /**
+   * A VM that has waited gets its answer also where its pass is late, or it would ask for ever on a busy machine; not one of its name that comes
+   * long after it.
+   */
   #isOutdated({ answer, waiting, refused }: Question, vmKey: string): boolean {
-    if (answer === undefined || waiting.has(vmKey)) return false;
+    if (answer === undefined) return false;
+    if (waiting.has(vmKey)) return this.#now() >= answer.until + this.#times.longestMs;
     const isNews = 'error' in answer && !refused.has(vmKey);
     return this.#now() >= (isNews ? answer.renewableAt : answer.until);
   }

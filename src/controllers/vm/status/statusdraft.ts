@@ -49,3 +49,10 @@ export function conditionsIn(conditions: readonly Condition[] = []): ConditionDr
   }
   return drafts.ready === undefined ? undefined : { ...drafts, ready: drafts.ready };
 }
+
+/** The status as it was written last, in all but whether it is Ready. */
+export function draftAsBefore(status: VmStatus | undefined, ready: ConditionDraft): StatusDraft {
+  const { conditions, observedGeneration: _generation, ...fields }: VmStatus = status ?? {};
+  const { stalled: _stalled, ...others }: Partial<ConditionDrafts> = conditionsIn(conditions) ?? {};
+  return { fields, conditions: { ...others, ready }, reconciling: true };
+}

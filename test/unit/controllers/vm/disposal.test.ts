@@ -23,6 +23,7 @@ async function written(dispose: typeof disposeOfDisk, vm: Vm): Promise<unknown> 
 
 const persistent: Disk = { storage: 'Persistent' };
 const spec = { disk: { whenDeleted: 'Delete' } };
+const neverRan = { 'svc3.dev/never-ran': 'true' };
 
 test.each<[what: string, vm: Vm, always: boolean, whereNew: boolean]>([
   ['an Ephemeral disk', held({}, {}), false, false],
@@ -35,7 +36,7 @@ test.each<[what: string, vm: Vm, always: boolean, whereNew: boolean]>([
 ])('%s', async (_what, vm, always, whereNew) => {
   const { uid, resourceVersion } = vm.metadata;
   expect(await written(disposeOfDisk, vm)).toEqual(always ? { metadata: { uid }, spec } : undefined);
-  const exactly = { metadata: { uid, resourceVersion }, spec };
+  const exactly = { metadata: { uid, resourceVersion, annotations: neverRan } };
   expect(await written(disposeOfNewDisk, vm)).toEqual(whereNew ? exactly : undefined);
 });
 
@@ -46,10 +47,8 @@ test('new data disks of a VM that never ran go with it, those that were there st
   ];
   const vm = held({ disks }, {});
   const { uid, resourceVersion } = vm.metadata;
-  const gone = [{ ...disks[0], whenDeleted: 'Delete' }, disks[1]];
   expect(await written(disposeOfNewDisk, vm)).toEqual({
-    metadata: { uid, resourceVersion },
-    spec: { disks: gone },
+    metadata: { uid, resourceVersion, annotations: neverRan },
   });
   expect(await written(disposeOfDisk, vm)).toBeUndefined();
   expect(await written(disposeOfNewDisk, held({ disks: [disks[1]!] }, {}))).toBeUndefined();

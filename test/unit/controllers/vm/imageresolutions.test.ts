@@ -101,6 +101,12 @@ describe('what a reference means', () => {
     expect(answerTo('ns/a')).toMatchObject({ kind: 'asking' });
   });
 
+  test('is none for a namesake of a VM that waited for it long ago', async () => {
+    await answered('ns/a', image);
+    now = 310_000;
+    expect(answerTo('ns/a')).toMatchObject({ kind: 'asking' });
+  });
+
   test('is asked again after a refusal, later each time, but at once with another credential', async () => {
     const denied = new Svc3Error('Forbidden', 'denied');
     await answered('ns/a', denied);

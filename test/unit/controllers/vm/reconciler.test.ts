@@ -35,9 +35,12 @@ let claim: PersistentVolumeClaim | undefined;
 let growth: ClaimRoom;
 let dataGrowth: ClaimRoom;
 const growData = vi.fn(async () => dataGrowth);
+const grow = vi.fn(async () => growth);
+const provide = vi.fn(async () => ({ kind: 'enough' }));
 
 /** What kube-apiserver has of the VM. */
 let live: Vm | undefined;
+let liveClaim: PersistentVolumeClaim | undefined;
 let triedInVainMs: number | undefined;
 let isChosenHere: boolean;
 const gaveUp = vi.fn();
@@ -50,9 +53,11 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
   const expectations = new VmExpectations(pods as never, () => 0);
   const get = async ({ kind }: { readonly kind: string }) => {
     if (kind === 'VM' && live !== undefined) return live;
+    if (kind === 'PersistentVolumeClaim' && liveClaim !== undefined) return liveClaim;
     throw new Svc3Error('NotFound', 'no such object');
   };
-  const client = { apply, get, patch, delete: remove };
+  const request = async () => ({ status: 200, headers: {}, body: await get({ kind: 'VM' }) });
+  const client = { apply, get, request, patch, delete: remove };
   const recorder = { event };
   const memory = { forget };
   return new VmReconciler({
@@ -82,8 +87,8 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
       gaveUp,
       asleep: asleepDraft,
     },
-    claimGrowth: { ...memory, grow: async () => growth, growData },
-    podResize: { ...memory, hasNothingAsked: () => undefined, provide: async () => ({ kind: 'enough' }) },
+    claimGrowth: { ...memory, grow, growData },
+    podResize: { ...memory, hasNothingAsked: () => undefined, provide },
     runners:
       runner === undefined
         ? undefined
@@ -104,7 +109,8 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
 
 beforeEach(() => {
   vi.clearAllMocks();
-  patch.mockResolvedValue({});
+  patch.mockReset().mockResolvedValue({});
+  remove.mockReset().mockResolvedValue(undefined);
   images = [];
   liveImages = [];
   claim = undefined;
@@ -112,6 +118,7 @@ beforeEach(() => {
   dataGrowth = {};
   saveWaitMs = 0;
   live = undefined;
+  liveClaim = undefined;
   triedInVainMs = undefined;
   isChosenHere = true;
   nodeReady = 'True';
@@ -133,6 +140,26 @@ describe('a pass', () => {
     await expect(aReconciler().reconcile('team/web')).rejects.toThrow('the keys could not be renewed');
     expect(apply).toHaveBeenCalledOnce();
     expect(apply.mock.calls[0]?.[1].status?.powerState).toBe('Running');
+  });
+
+  test.each([
+    ['the pod cannot be given its size', provide],
+    ['the claims of its data disks cannot be grown', growData],
+    ['the claim of its disk cannot be grown', grow],
+  ])('asks the runner and renews the keys although %s, and fails', async (message, failing) => {
+    vm = aVm({
+      metadata: { ...aVm().metadata, ...held, generation: 2 },
+      spec: { disks: [{ name: 'logs', size: '2Gi' }] },
+      status: {
+        effective: { ...effective, disk: { storage: 'Persistent' }, disks: [{ name: 'logs', size: '1Gi' }] },
+      },
+    });
+    failing.mockRejectedValueOnce(new Error(message));
+    await expect(aReconciler({ state: runnerState() }).reconcile('team/web')).rejects.toThrow(message);
+    expect(observed).toHaveBeenCalledOnce();
+    expect(apply.mock.calls[0]?.[1].status?.powerState).toBe('Running');
+    expect(patch).toHaveBeenCalledOnce();
+    expect(remove).not.toHaveBeenCalled();
   });
 
   test('writes nothing again while the cache does not show what it wrote', async () => {
@@ -233,24 +260,46 @@ describe('a pass', () => {
     });
   });
 
-  test('over a VM past its deadline that is not deleted after all, since somebody gave it more time, leaves its disk to it', async () => {
+  describe('over a VM past its deadline that is not deleted after all', () => {
+    const annotations = { 'svc3.dev/never-ran': 'true' };
     const expired = aVm({
       metadata: { ...aVm().metadata, ...held },
       spec: { startDeadlineSeconds: 1, disk: { storage: 'Persistent' } },
     });
-    [vm, live, pod] = [expired, expired, undefined];
-    patch.mockImplementationOnce(async () => {
-      const spec = {
-        ...expired.spec,
-        disk: { storage: 'Persistent' as const, whenDeleted: 'Delete' as const },
-      };
-      live = { ...expired, spec, metadata: { ...expired.metadata, resourceVersion: '9' } };
+    const written = () => patch.mock.calls.map((call) => (call[2] as { body: Partial<Vm> }).body);
+    const mark = async () => {
+      live = { ...expired, metadata: { ...expired.metadata, resourceVersion: '9', annotations } };
       return live;
+    };
+    const taken = { metadata: { annotations } };
+    const left = { metadata: { resourceVersion: '9', annotations: { 'svc3.dev/never-ran': null } } };
+
+    beforeEach(() => {
+      [vm, live, pod] = [expired, expired, undefined];
     });
-    remove.mockRejectedValueOnce(new Svc3Error('Conflict', 'the VM has changed'));
-    await expect(aReconciler().reconcile('team/web')).rejects.toThrow('the VM has changed');
-    const bodies = patch.mock.calls.map((call) => (call[2] as { body: { spec: unknown } }).body.spec);
-    expect(bodies).toEqual([{ disk: { whenDeleted: 'Delete' } }, { disk: { whenDeleted: null } }]);
+
+    test('since somebody gave it more time, leaves its disk to it', async () => {
+      patch.mockImplementationOnce(mark);
+      remove.mockRejectedValueOnce(new Svc3Error('Conflict', 'the VM has changed'));
+      await expect(aReconciler().reconcile('team/web')).rejects.toThrow('the VM has changed');
+      expect(written()).toMatchObject([taken, left]);
+    });
+
+    test('since the answer to the write before was lost, leaves its disk to it', async () => {
+      patch.mockImplementationOnce(async () => {
+        await mark();
+        throw new Svc3Error('Timeout', 'no answer');
+      });
+      await expect(aReconciler().reconcile('team/web')).rejects.toThrow('no answer');
+      expect(written()).toMatchObject([taken, left]);
+      expect(remove).not.toHaveBeenCalled();
+    });
+
+    test('says what failed first', async () => {
+      patch.mockImplementationOnce(mark).mockRejectedValueOnce(new Svc3Error('Timeout', 'no answer'));
+      remove.mockRejectedValueOnce(new Svc3Error('Conflict', 'the VM has changed'));
+      await expect(aReconciler().reconcile('team/web')).rejects.toThrow('the VM has changed');
+    });
   });
 
   describe('over a VM that is suspended on its disk', () => {
@@ -535,6 +584,52 @@ describe('a pass', () => {
     const reconciler = aReconciler();
     for (let pass = 0; pass < 3; pass += 1) await reconciler.reconcile('team/web');
     expect(patch).toHaveBeenCalledOnce();
+  });
+
+  test('over a VM whose claim may not be deleted says so, tells it once, and looks again', async () => {
+    const disk = { storage: 'Persistent' as const, whenDeleted: 'Delete' as const };
+    const going = { ...held, deletionTimestamp: '2026-11-01T10:00:30Z' };
+    pod = undefined;
+    vm = aVm({
+      metadata: { ...aVm().metadata, ...going },
+      spec: { disk },
+      status: { effective: { ...effective, disk }, powerState: 'Stopped' },
+    });
+    liveClaim = {
+      metadata: storedMeta({ name: 'svc3-vm-web', annotations: { 'svc3.dev/vm-uid': 'vm-uid' } }),
+    };
+    const message =
+      'claim svc3-vm-web may not be deleted: a policy denies it; allow it, or set disk.whenDeleted to Retain';
+    remove.mockRejectedValue(new Svc3Error('Forbidden', 'a policy denies it'));
+    const reconciler = aReconciler();
+    expect(await reconciler.reconcile('team/web')).toEqual({ requeueAfterMs: 60_000 });
+    expect(readyOf()).toMatchObject({ status: 'False', reason: 'Terminating', message });
+    const warned = () => event.mock.calls.filter(([, { reason }]) => reason === 'DiskNotDeleted');
+    expect(warned()).toEqual([[expect.anything(), { type: 'Warning', reason: 'DiskNotDeleted', message }]]);
+    vm = { ...vm, status: { ...vm.status, ...apply.mock.calls[0]?.[1].status } };
+    await reconciler.reconcile('team/web');
+    expect(warned()).toHaveLength(1);
+    remove.mockResolvedValue(undefined);
+    expect(await reconciler.reconcile('team/web')).toBeUndefined();
+    expect(patch).toHaveBeenCalledOnce();
+  });
+
+  test('over a VM whose pod may not be deleted says so, tells it once, and leaves the rest of its status', async () => {
+    const metadata = { ...aVm().metadata, ...held, deletionTimestamp: '2026-11-01T10:00:30Z' };
+    let going = aVm({ metadata, status: { effective, powerState: 'Running', podName: 'svc3-vm-web' } });
+    const message = 'pod svc3-vm-web may not be deleted: a policy denies it; allow it';
+    remove.mockRejectedValue(new Svc3Error('Forbidden', 'a policy denies it'));
+    const reconciler = aReconciler({});
+    for (let pass = 0; pass < 2; pass += 1) {
+      vm = going;
+      expect(await reconciler.reconcile('team/web')).toEqual({ requeueAfterMs: 60_000 });
+      expect(readyOf()).toMatchObject({ status: 'False', reason: 'Terminating', message });
+      going = aVm({ metadata, status: apply.mock.lastCall?.[1].status });
+    }
+    expect(going.status).toMatchObject({ powerState: 'Running', podName: 'svc3-vm-web' });
+    expect(event.mock.calls.map(([, told]) => told as unknown)).toEqual([
+      { type: 'Warning', reason: 'PodNotDeleted', message },
+    ]);
   });
 
   test('over a VM that is gone lets every part forget it, and one of the same name is another', async () => {

@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Node, Pod } from '../../../../src/api/core.ts';
 import { annotations } from '../../../../src/api/meta.ts';
 import type { Vm } from '../../../../src/api/vm.ts';
@@ -127,6 +127,46 @@ describe('a pass over a pool', () => {
     expect(create).toHaveBeenCalledTimes(5);
     await reconciler.reconcile('team/ci');
     expect(create).toHaveBeenCalledTimes(10);
+  });
+
+  describe('that a policy keeps from something', () => {
+    afterEach(() => {
+      remove.mockReset().mockResolvedValue(undefined);
+    });
+
+    const denied = new Svc3Error('Forbidden', 'a policy denies it');
+    /** As many guests of a template of before. */
+    const stale = (count: number) => Array.from({ length: count }, (_, i) => aStandby(String(i)));
+
+    test('makes what is missing although a guest cannot be deleted, and fails', async () => {
+      pods = stale(1);
+      remove.mockRejectedValueOnce(denied);
+      await expect(aReconciler().reconcile('team/ci')).rejects.toThrow('a policy denies it');
+      expect(create).toHaveBeenCalledTimes(2);
+      expect(ready()).toMatchObject({ reason: 'Preparing' });
+    });
+
+    test.each([
+      ['twice as many as are to wait', 3, undefined, 1],
+      ['twice as many as are to wait', 4, undefined, 0],
+      ['there may be', 2, 3, 1],
+    ])('makes no more with those that cannot be deleted than %s', async (_, count, maxSize, made) => {
+      pool = named({ minIdle: 2, ...(maxSize === undefined ? {} : { maxSize }) });
+      pods = stale(count);
+      remove.mockRejectedValue(denied);
+      await expect(aReconciler().reconcile('team/ci')).rejects.toThrow('a policy denies it');
+      expect([remove.mock.calls.length, create.mock.calls.length]).toEqual([count, made]);
+    });
+
+    test('makes what is missing although one that waits cannot be given keys, and fails', async () => {
+      const waits = aStandby('1', { pool: pool! });
+      waits.metadata.annotations![annotations.controlKeys] = 'old';
+      pods = [waits];
+      patch.mockRejectedValueOnce(denied);
+      await expect(aReconciler().reconcile('team/ci')).rejects.toThrow('a policy denies it');
+      expect(patch).toHaveBeenCalledOnce();
+      expect(create).toHaveBeenCalled();
+    });
   });
 
   test('leaves the room to VMs that wait for a node and fit there now', async () => {

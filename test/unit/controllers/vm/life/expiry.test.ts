@@ -2,6 +2,7 @@ import { storedMeta } from '../../../../support/storedmeta.ts';
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Node, Pod } from '../../../../../src/api/core.ts';
 import type { KubeObject, Resource } from '../../../../../src/api/object.ts';
+import { vms } from '../../../../../src/api/resources.ts';
 import type { Vm } from '../../../../../src/api/vm.ts';
 import { expired } from '../../../../../src/controllers/vm/life/expiry.ts';
 import { Svc3Error } from '../../../../../src/errors.ts';
@@ -16,6 +17,17 @@ const get = vi.fn(async (resource: Resource<KubeObject>, name: string) => {
   return found;
 });
 
+/** When kube-apiserver answers, by its own clock; undefined: a proxy has taken that away. */
+let servedAt: string | undefined;
+const request = async ({ path }: { readonly path: string }) => {
+  const body = await get(vms, path.split('/').at(-1) ?? '');
+  return {
+    status: 200,
+    body,
+    headers: servedAt === undefined ? {} : { date: new Date(servedAt).toUTCString() },
+  };
+};
+
 /** Created at 10:00:00, to be given up at 10:00:20. */
 const vm = aVm({ spec: { startDeadlineSeconds: 20 } });
 const late = '2026-11-01T10:00:20Z';
@@ -26,13 +38,14 @@ function judge(given: { pod?: Pod; runner?: ReturnType<typeof runnerState>; at?:
   return expired(
     'team/web',
     { vm: given.vm ?? vm, pod: given.pod, node: undefined, claim: undefined } as never,
-    { client: { get }, runners, now: () => new Date(given.at ?? late) } as never,
+    { client: { get, request }, runners, now: () => new Date(given.at ?? late) } as never,
   );
 }
 
 beforeEach(() => {
   stored = { 'vms/web': vm };
   get.mockClear();
+  servedAt = undefined;
 });
 
 test('a VM whose guest never ran is over at its deadline, as it is in kube-apiserver', async () => {
@@ -40,6 +53,15 @@ test('a VM whose guest never ran is over at its deadline, as it is in kube-apise
   expect(await judge()).toBe(vm);
   stored['pods/svc3-vm-web'] = pulling;
   expect(await judge({ pod: pulling })).toBe(vm);
+});
+
+test('nor is it over before kube-apiserver’s clock says so, which has said when the VM was made', async () => {
+  servedAt = '2026-11-01T10:00:19Z';
+  expect(await judge({ at: '2026-11-01T10:07:00Z' })).toBeUndefined();
+  servedAt = late;
+  expect(await judge()).toBe(vm);
+  servedAt = '2026-11-01T11:00:00Z';
+  expect(await judge({ at: '2026-11-01T10:00:19.999Z' })).toBeUndefined();
 });
 
 test('one without a deadline never is', async () => {

@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { PersistentVolumeClaim } from '../../../../../src/api/core.ts';
 import type { VmSpec } from '../../../../../src/api/vm.ts';
 import { ClaimGrowth } from '../../../../../src/controllers/vm/pod/claimgrowth.ts';
-import { Svc3Error } from '../../../../../src/errors.ts';
+import { type ErrorReason, Svc3Error } from '../../../../../src/errors.ts';
 import { storedMeta } from '../../../../support/storedmeta.ts';
 import { aVm, effective } from '../builders.ts';
 
@@ -76,6 +76,41 @@ describe('a claim', () => {
     now += 60_000;
     expect(await growth.grow(aGrown(), aClaim())).toEqual({ againMs: 2_000 });
     expect(patch).toHaveBeenCalledTimes(4);
+  });
+
+  test.each<[ErrorReason, string]>([
+    ['Invalid', 'only dynamically provisioned pvc can be resized'],
+    ['BadRequest', 'admission webhook "policy" denied the request: too large'],
+    ['InternalError', 'failed calling webhook "policy": no answer'],
+  ])('is told of where what refuses it says %s', async (reason, message) => {
+    patch.mockRejectedValue(new Svc3Error(reason, message));
+    expect(await growth.grow(aGrown(), aClaim())).toEqual({ refusal: message, againMs: 60_000 });
+    expect(event).toHaveBeenCalledOnce();
+  });
+
+  test('that is gone is no refusal', async () => {
+    patch.mockRejectedValue(new Svc3Error('NotFound', 'no such claim'));
+    await expect(growth.grow(aGrown(), aClaim())).rejects.toThrow('no such claim');
+    expect(event).not.toHaveBeenCalled();
+  });
+
+  test('that somebody asks for less of is asked for again, and told of where that does not last', async () => {
+    const refusal = 'claim svc3-vm-web was asked for 44Gi and asks for 22Gi: somebody has lowered it';
+    await growth.grow(aGrown(), aClaim());
+    now += 59_999;
+    expect(await growth.grow(aGrown(), aClaim())).toEqual({ againMs: 2_000 });
+    expect(patch).toHaveBeenCalledOnce();
+    now += 1;
+    expect(await growth.grow(aGrown(), aClaim())).toEqual({ againMs: 2_000 });
+    expect(patch).toHaveBeenCalledTimes(2);
+    for (const asks of [3, 4]) {
+      now += 60_000;
+      expect(await growth.grow(aGrown(), aClaim())).toEqual({ refusal, againMs: 60_000 });
+      expect(patch).toHaveBeenCalledTimes(asks);
+    }
+    now += 20_000;
+    expect(await growth.grow(aGrown(), aClaim())).toEqual({ refusal, againMs: 40_000 });
+    expect(event).toHaveBeenCalledOnce();
   });
 
   test('is asked for again at once where the call failed', async () => {

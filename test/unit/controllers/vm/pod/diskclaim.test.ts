@@ -221,6 +221,8 @@ describe('the claims of data disks', () => {
       message:
         'exceeded quota; for the size of before take disks[logs] out of spec.disks and add it with that size: its claim stays',
     });
+    patch.mockRejectedValueOnce(new Svc3Error('BadRequest', 'a policy denies it'));
+    await expect(withDisks(logs)).rejects.toThrow('a policy denies it; for the size of before');
     patch.mockRejectedValueOnce(new Svc3Error('Conflict', 'it has changed'));
     await expect(withDisks(logs)).rejects.toMatchObject({ reason: 'Conflict', message: 'it has changed' });
   });
@@ -251,6 +253,22 @@ describe('the disk of a VM that goes', () => {
     claims.set('svc3-vm-web', claimOf('web', 'before'));
     expect(await leaveClaims(client, vm({ whenDeleted: 'Delete' }))).toEqual([]);
     expect(remove).not.toHaveBeenCalled();
+  });
+
+  test('that may not be deleted is told of, with what can be done', async () => {
+    claims.set('svc3-vm-web', claimOf('web', 'vm-uid'));
+    remove.mockRejectedValue(new Svc3Error('Forbidden', 'a policy denies it'));
+    await expect(leaveClaims(client, vm({ whenDeleted: 'Delete' }))).rejects.toMatchObject({
+      reason: 'Forbidden',
+      message:
+        'claim svc3-vm-web may not be deleted: a policy denies it; allow it, or set disk.whenDeleted to Retain',
+    });
+    const neverRan = { ...vm().metadata, annotations: { 'svc3.dev/never-ran': 'true' } };
+    await expect(leaveClaims(client, aVm({ ...vm(), metadata: neverRan }))).rejects.toThrow(
+      'a policy denies it; allow it, or take annotation svc3.dev/never-ran off the VM',
+    );
+    remove.mockRejectedValue(new Svc3Error('Timeout', 'no answer'));
+    await expect(leaveClaims(client, vm({ whenDeleted: 'Delete' }))).rejects.toThrow(/^no answer$/);
   });
 
   test.each(['NotFound', 'Conflict'] as const)('may be gone already: %s', async (reason) => {

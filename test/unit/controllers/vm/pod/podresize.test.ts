@@ -153,6 +153,26 @@ describe('the room in a pod', () => {
     expect(await resize.provide(vm, pod, waits({ cpu: 2 }))).toEqual({ kind: 'underway' });
   });
 
+  test('is refused also by a webhook that fails', async () => {
+    const message = 'failed calling webhook "policy": no answer';
+    patch.mockRejectedValueOnce(new Svc3Error('InternalError', message));
+    expect(await resize.provide(vm, running(), waits(large))).toEqual({ kind: 'refused', message });
+  });
+
+  test('that the node can never give stays refused where it may not be taken back either', async () => {
+    const pod = running(largeRequests);
+    const message = 'node has no such capacity';
+    const conditions = [{ type: 'PodResizePending', status: 'True', reason: 'Infeasible', message }];
+    const infeasible = { ...pod, status: { ...pod.status, conditions } } as Pod;
+    const refused = { kind: 'refused', message };
+    expect(await resize.provide(vm, infeasible, waits(large))).toEqual(refused);
+    patch.mockRejectedValue(new Svc3Error('Forbidden', 'a policy denies it'));
+    expect(await resize.provide(vm, infeasible, waits(large))).toEqual(refused);
+    expect(patch).toHaveBeenCalledOnce();
+    patch.mockRejectedValue(new Svc3Error('ServiceUnavailable', 'no leader'));
+    await expect(resize.provide(vm, infeasible, waits(large))).rejects.toThrow('no leader');
+  });
+
   test('is asked for again at once after a failure that is no refusal', async () => {
     const pod = running();
     patch.mockRejectedValueOnce(new Svc3Error('ServiceUnavailable', 'no leader'));
