@@ -4,7 +4,7 @@ import type { Vm } from '../../api/vm.ts';
 import { vmState } from '../../wire/vm.ts';
 import { Svc3Error } from '../../errors.ts';
 import { findVmFor } from '../server/lookup.ts';
-import { defineRoute } from '../server/route.ts';
+import { defineRoute, type Route } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { actionPermission } from './vms.ts';
 
@@ -27,6 +27,8 @@ export interface TicketClaims {
   readonly id?: string;
   /** Whose right to the console is asked for again when the page reconnects. */
   readonly user?: UserInfo;
+  /** The web page has asked for it, which asks for another one when its connection is lost: nothing of it may outlive its session. */
+  readonly isOfPage?: true;
 }
 
 /** So long after its ticket a page may connect again, where the token of whoever asked for it does not end before. */
@@ -46,51 +48,60 @@ export function requireConsole(vm: Vm): void {
     throw new Svc3Error('Conflict', `VM ${name} is ${state}, its console needs it to be Running`);
 }
 
-export const openConsole = defineRoute({
-  id: 'openConsole',
-  tag,
-  method: 'POST',
-  path: `${one}/console`,
-  summary: "Get a ticket for a VM's console and the page that shows it.",
-  params: schemas.vmParams,
-  query: schemas.nothing,
-  body: schemas.nothing.optional(),
-  bodyKind: 'json',
-  replies: {
-    200: {
-      description: 'The ticket; it opens the WebSocket at path within a minute.',
-      schema: schemas.consoleReply,
-    },
-  },
-  permission: actionPermission('console'),
-  async handler({ params, services, caller }) {
-    const vm = await findVmFor(services, { namespace: params.namespace, name: params.vm }, requireConsole);
-    requireConsole(vm);
-    const now = Math.floor(Date.now() / 1000);
-    const until = Math.min(now + consoleSessionSeconds, Math.floor((caller.expiresAt ?? Infinity) / 1000));
-    const exp = Math.min(now + ticketSeconds, until);
-    const claims: TicketClaims = {
-      stream: 'vnc',
-      namespace: params.namespace,
-      vm: params.vm,
-      uid: vm.metadata.uid,
-      exp,
-      until,
-      id: randomUUID(),
-      user: await caller.user(),
-    };
-    const ticket = services.tickets.sign({ ...claims });
-    const path = `/api/v1/namespaces/${params.namespace}/vms/${params.vm}/console/stream`;
-    return {
-      body: {
-        ticket,
-        path,
-        page: `/api/v1/console#${encodeURIComponent(`${path}?ticket=${ticket}`)}`,
-        expirationTimestamp: new Date(exp * 1000).toISOString(),
+/** @param of - who the tickets are for, as their claims say it */
+function createOpenConsole(of: Pick<TicketClaims, 'isOfPage'>): Route {
+  return defineRoute({
+    id: 'openConsole',
+    tag,
+    method: 'POST',
+    path: `${one}/console`,
+    summary: "Get a ticket for a VM's console and the page that shows it.",
+    params: schemas.vmParams,
+    query: schemas.nothing,
+    body: schemas.nothing.optional(),
+    bodyKind: 'json',
+    replies: {
+      200: {
+        description: 'The ticket; it opens the WebSocket at path within a minute.',
+        schema: schemas.consoleReply,
       },
-    };
-  },
-});
+    },
+    permission: actionPermission('console'),
+    async handler({ params, services, caller }) {
+      const vm = await findVmFor(services, { namespace: params.namespace, name: params.vm }, requireConsole);
+      requireConsole(vm);
+      const now = Math.floor(Date.now() / 1000);
+      const until = Math.min(now + consoleSessionSeconds, Math.floor((caller.expiresAt ?? Infinity) / 1000));
+      const exp = Math.min(now + ticketSeconds, until);
+      const claims: TicketClaims = {
+        stream: 'vnc',
+        namespace: params.namespace,
+        vm: params.vm,
+        uid: vm.metadata.uid,
+        exp,
+        until,
+        id: randomUUID(),
+        user: await caller.user(),
+        ...of,
+      };
+      const ticket = services.tickets.sign({ ...claims });
+      const path = `/api/v1/namespaces/${params.namespace}/vms/${params.vm}/console/stream`;
+      return {
+        body: {
+          ticket,
+          path,
+          page: `/api/v1/console#${encodeURIComponent(`${path}?ticket=${ticket}`)}`,
+          expirationTimestamp: new Date(exp * 1000).toISOString(),
+        },
+      };
+    },
+  });
+}
+
+export const openConsole = createOpenConsole({});
+
+/** The same for the session of the web page. */
+export const openConsoleOfPage = createOpenConsole({ isOfPage: true });
 
 /** Plain HTTP on the path of a stream: it has to be a WebSocket. */
 function upgradeRequired(): never {

@@ -39,7 +39,7 @@ export interface Admitted {
 export interface StreamAdmission {
   /** @throws Svc3Error Unauthorized, Forbidden, NotFound */
   admit(request: IncomingMessage, asked: StreamRequest): Promise<Admitted>;
-  /** The cookie with which the page that got the stream may have it again, without a new ticket. */
+  /** The cookie with which the console page that got the stream may have it again, without a new ticket; the web page gets none. */
   reconnectCookie(claims: Partial<TicketClaims>, url: string): string | undefined;
 }
 
@@ -104,7 +104,9 @@ class Admission implements StreamAdmission {
   }
 
   reconnectCookie(claims: Partial<TicketClaims>, url: string): string | undefined {
-    const { user, until, stream } = claims;
+    const { user, until, stream, isOfPage } = claims;
+    // Signing out of the web page takes its session, and would not take this.
+    if (isOfPage === true) return undefined;
     // The cookie of a session stays as it is: it ends when the token does that opened it, however often the page comes back.
     if (user === undefined || until === undefined || stream === 'reconnect') return undefined;
     const session = this.#services.tickets.sign({ ...claims, stream: 'reconnect', exp: until });

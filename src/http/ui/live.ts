@@ -10,6 +10,8 @@ import { keepLease } from '../streams/streamlease.ts';
 const gatherMs = 100;
 /** A page that hears nothing for much longer connects again. */
 const beatMs = 15_000;
+/** Items of one event to a page that takes everything in parts: one that hears nothing for long on a slow line connects again. */
+const partItems = 200;
 /** What is told of thousands of items is put together as it is read, in pieces of about so many characters: many pages may be open at once. */
 const pieceCharacters = 16_384;
 
@@ -24,17 +26,20 @@ interface LiveOptions {
   /** Aborted when the client has gone or the process drains. */
   readonly signal: AbortSignal;
   readonly confirmEveryMs?: number;
+  /** Pages of before take a `snapshot` for everything. */
+  readonly inParts?: boolean;
 }
 
 /**
- * Server-sent events of what the caller may list: first `snapshot` with all items by kind, and again where a right to more of them is given; then
+ * Server-sent events of what the caller may list: first `snapshot` with all items by kind, and again where a right to more of them is given
+ * (`inParts`: before it, as `part`, all but the last of each kind; many changes are several `change` then); then
  * `change` with those that are new or different and those that are gone (`namespace/name`), `beat` in silence, `over` with the reason before it ends because of a right that was lost.
  * A slow reader is told the newest state, once.
  *
  * @throws Svc3Error Unauthorized
  */
 export async function liveStream(options: LiveOptions): Promise<Readable> {
-  const { caller, caches, namespace } = options;
+  const { caller, caches, namespace, inParts = false } = options;
   const rightTo = (kind: Kind): AccessAttributes => ({
     group,
     resource: kind.toLowerCase(),
@@ -45,7 +50,7 @@ export async function liveStream(options: LiveOptions): Promise<Readable> {
     const answers = await Promise.all(asked.map((kind) => isShown(caller, rightTo(kind), isFresh)));
     return asked.filter((_, index) => answers[index]);
   };
-  const stream = new LiveStream(caches, await allowedOf(kinds), namespace);
+  const stream = new LiveStream(caches, await allowedOf(kinds), { namespace, inParts });
   const { expiresAt } = caller;
   const end = keepLease(
     {
@@ -93,6 +98,35 @@ function* listed<T>(items: Iterable<T>, textOf: (item: T) => string | undefined)
   }
 }
 
+/** In parts of so many, at most; the last is the only one of nothing. */
+function partsOf<T>(all: readonly T[], size: number): (readonly T[])[] {
+  if (all.length <= size) return [all];
+  const count = Math.ceil(all.length / size);
+  return Array.from({ length: count }, (_, index) => all.slice(index * size, (index + 1) * size));
+}
+
+/** What has changed, by kind, so many at once; made as it is read. */
+function* changesInParts(
+  changed: readonly (readonly [Kind, ReadonlySet<string>])[],
+  size: number,
+): Generator<ReadonlyMap<Kind, readonly string[]>, void> {
+  let part = new Map<Kind, string[]>();
+  let left = size;
+  for (const [kind, keys] of changed) {
+    for (const key of keys) {
+      const some = part.get(kind) ?? [];
+      some.push(key);
+      part.set(kind, some);
+      left -= 1;
+      if (left > 0) continue;
+      yield part;
+      part = new Map();
+      left = size;
+    }
+  }
+  if (part.size > 0) yield part;
+}
+
 function* inPieces(texts: Iterable<string>): Generator<string, void> {
   let piece = '';
   for (const text of texts) {
@@ -108,6 +142,7 @@ class LiveStream extends Readable {
   readonly #caches: Caches;
   readonly #kinds = new Set<Kind>();
   readonly #namespace: string | undefined;
+  readonly #partItems: number;
   readonly #changed = new Map<Kind, Set<string>>();
   readonly #forget: (() => void)[] = [];
   readonly #beat: NodeJS.Timeout;
@@ -119,10 +154,15 @@ class LiveStream extends Readable {
   #isAgain = false;
   #isOver = false;
 
-  constructor(caches: Caches, allowed: readonly Kind[], namespace: string | undefined) {
+  constructor(
+    caches: Caches,
+    allowed: readonly Kind[],
+    { namespace, inParts }: { readonly namespace: string | undefined; readonly inParts: boolean },
+  ) {
     super();
     this.#caches = caches;
     this.#namespace = namespace;
+    this.#partItems = inParts ? partItems : Infinity;
     this.#follow(allowed);
     this.#beat = setInterval(() => {
       if (this.#pieces === undefined) this.#tell('beat', '{}');
@@ -208,7 +248,7 @@ class LiveStream extends Readable {
     if (!this.#isRead || this.#pieces !== undefined) return;
     if (this.#isAgain) this.#pieces = inPieces(this.#snapshotTexts());
     else if (this.#changed.size === 0 || this.#gathering !== undefined) return;
-    else this.#pieces = inPieces(this.#changeTexts([...this.#changed]));
+    else this.#pieces = inPieces(this.#changesTexts([...this.#changed]));
     this.#isAgain = false;
     this.#changed.clear();
     this.#pump();
@@ -216,9 +256,22 @@ class LiveStream extends Readable {
 
   /** Each item is as it is when its piece is read: what changes after that is told as a change, and so is what was too late for its list. */
   *#snapshotTexts(): Generator<string, void> {
-    yield 'event: snapshot\ndata: {';
-    for (const [index, kind] of [...this.#kinds].entries()) {
-      const objects = inOrder(this.#caches[kind].objects.list(this.#namespace));
+    const lasts = new Map<Kind, readonly KubeObject[]>();
+    const kinds = [...this.#kinds];
+    for (const kind of kinds) {
+      const parts = partsOf(inOrder(this.#caches[kind].objects.list(this.#namespace)), this.#partItems);
+      for (const part of parts.slice(0, -1)) yield* this.#eventTexts('part', new Map([[kind, part]]));
+      lasts.set(kind, parts.at(-1) ?? []);
+    }
+    yield* this.#eventTexts('snapshot', lasts);
+  }
+
+  *#eventTexts(
+    event: 'part' | 'snapshot',
+    items: ReadonlyMap<Kind, readonly KubeObject[]>,
+  ): Generator<string, void> {
+    yield `event: ${event}\ndata: {`;
+    for (const [index, [kind, objects]] of [...items].entries()) {
       yield `${index === 0 ? '' : ','}${JSON.stringify(kind)}:[`;
       yield* listed(objects, (object) => this.#itemText(kind, keyOf(object)));
       yield ']';
@@ -226,7 +279,11 @@ class LiveStream extends Readable {
     yield '}\n\n';
   }
 
-  *#changeTexts(changed: readonly (readonly [Kind, ReadonlySet<string>])[]): Generator<string, void> {
+  *#changesTexts(changed: readonly (readonly [Kind, ReadonlySet<string>])[]): Generator<string, void> {
+    for (const part of changesInParts(changed, this.#partItems)) yield* this.#changeTexts([...part]);
+  }
+
+  *#changeTexts(changed: readonly (readonly [Kind, readonly string[]])[]): Generator<string, void> {
     yield 'event: change\ndata: {';
     for (const [index, [kind, keys]] of changed.entries()) {
       const gone: string[] = [];

@@ -6,6 +6,7 @@ import * as schemas from '../../wire/schemas.ts';
 import type { Authenticator } from '../auth/auth.ts';
 import { bearerToken } from '../auth/auth.ts';
 import { ConcurrencyLimit } from '../auth/limits.ts';
+import { openConsole, openConsoleOfPage } from '../routes/console.ts';
 import { createFileReplies, fileReplies } from '../routes/pagefile.ts';
 import { routes as routesV1 } from '../routes/table.ts';
 import type { Caller } from '../server/caller.ts';
@@ -24,6 +25,7 @@ const left = new Set(['createServiceAccountToken', 'uploadCertificate', 'streamC
 /** The routes of `/api/v1` that the page calls, as `/ui/api/v1`. */
 export const pageRoutes: readonly Route[] = routesV1
   .filter(({ id, permission }) => !left.has(id) && permission.kind !== 'open')
+  .map((route) => (route === openConsole ? openConsoleOfPage : route))
   .map((route): Route => Object.assign({}, route, { path: `/ui${route.path}` }));
 
 const common = {
@@ -287,14 +289,15 @@ const live = defineRoute({
   method: 'GET',
   path: '/ui/live',
   summary: 'Server-sent events: what there is in a namespace, or in all, and every change of it.',
-  query: z.object({ namespace: label.optional() }),
+  query: z.object({ namespace: label.optional(), parts: schemas.flag.optional() }),
   replies: { 200: { description: 'text/event-stream.' } },
   permission: signedIn,
   longRunning: true,
-  async handler({ caller, query: { namespace }, services: { caches }, signal, drain }) {
+  async handler({ caller, query: { namespace, parts }, services: { caches }, signal, drain }) {
     const either = AbortSignal.any([signal, drain]);
+    const inParts = parts === true;
     return {
-      stream: await liveStream({ caller, caches, namespace, signal: either }),
+      stream: await liveStream({ caller, caches, namespace, signal: either, inParts }),
       headers: { 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' },
     };
   },

@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { call, inNamespace, isForbidden, messageOf } from './api.ts';
+import { call, inNamespace } from './api.ts';
+import { afterFailure, prepared } from './screen.ts';
 import { useWayOut } from './wayout.ts';
 
 /** As much of noVNC's RFB as is used here. */
@@ -20,9 +21,13 @@ interface Ticket {
   readonly ticket: string;
 }
 
+async function ticketFor(namespace: string, name: string): Promise<Ticket> {
+  return (await call<Ticket>('POST', inNamespace(namespace, 'vms', name, 'console'))).body;
+}
+
 /**
  * The screen of a VM; a lost connection is asked for again with a new ticket for as long as it is shown, the console is on, and nobody is refused for
- * lack of the right.
+ * lack of the right. Where noVNC itself was not loaded, the page has to be.
  */
 export function Console({
   namespace,
@@ -39,23 +44,28 @@ export function Console({
   const way = useRef<HTMLButtonElement>(null);
   const wayOut = useWayOut(() => way.current?.focus());
   const [state, setState] = useState('Connecting …');
+  const [needsReload, setNeedsReload] = useState(false);
 
   useEffect(() => {
+    setNeedsReload(false);
     setState(isOn ? 'Connecting …' : 'The VNC console of the VM is off.');
     if (!isOn) return undefined;
     let isOver = false;
     let timer: ReturnType<typeof setTimeout> | undefined;
-    const again = (why: string): void => {
-      if (isOver) return;
-      setState(`${why} Trying again …`);
+    const again = (): void => {
       timer = setTimeout(() => void connect(), waitMs);
     };
     async function connect(): Promise<void> {
       try {
-        const { default: Rfb } = (await import(noVnc)) as { default: ScreenClass };
-        const { body } = await call<Ticket>('POST', inNamespace(namespace, 'vms', name, 'console'));
+        const {
+          ticket: { path, ticket },
+          program: { default: Rfb },
+        } = await prepared(
+          () => ticketFor(namespace, name),
+          async () => (await import(noVnc)) as { default: ScreenClass },
+        );
         if (isOver || target.current === null) return;
-        const made = new Rfb(target.current, `wss://${location.host}${body.path}?ticket=${body.ticket}`, {
+        const made = new Rfb(target.current, `wss://${location.host}${path}?ticket=${ticket}`, {
           shared: true,
         });
         screen.current = made;
@@ -63,12 +73,16 @@ export function Console({
         made.addEventListener('connect', () => setState('Connected'));
         made.addEventListener('disconnect', () => {
           screen.current = undefined;
-          again('The connection was lost.');
+          if (isOver) return;
+          setState('The connection was lost. Trying again …');
+          again();
         });
       } catch (error) {
-        const why = `${messageOf(error)}.`;
-        if (!isForbidden(error)) again(why);
-        else if (!isOver) setState(why);
+        if (isOver) return;
+        const after = afterFailure(error);
+        setState(after.state);
+        setNeedsReload(after.next === 'reload');
+        if (after.next === 'again') again();
       }
     }
     void connect();
@@ -84,6 +98,11 @@ export function Console({
       <h2 id="console-title">Console</h2>
       <div class="buttons">
         <span role="status">{state}</span>
+        {needsReload ? (
+          <button type="button" onClick={() => location.reload()}>
+            Load the page again
+          </button>
+        ) : null}
         <button type="button" ref={way} aria-describedby="way-out" onClick={() => screen.current?.focus()}>
           Keyboard
         </button>

@@ -36,11 +36,11 @@ export function keyOf({ namespace, name }: Named): string {
 
 const kinds = ['vms', 'images', 'isos', 'vmConfigs', 'vmPools'] as const;
 
-/** Of a `snapshot`. */
-export function itemsOf(snapshot: Snapshot): Items {
+/** Of a `snapshot`, and what was told of it before as each `part`. */
+export function itemsOf(...snapshot: readonly Snapshot[]): Items {
   const maps = kinds.map((kind) => [
     kind,
-    new Map((snapshot[kind] ?? []).map((item) => [keyOf(item), item])),
+    new Map(snapshot.flatMap((part) => (part[kind] ?? []).map((item) => [keyOf(item), item]))),
   ]);
   return Object.fromEntries(maps);
 }

@@ -63,15 +63,23 @@ export function follow(
 
   function connect(): void {
     const opened = new EventSource(
-      `/ui/live${namespace === '' ? '' : `?namespace=${encodeURIComponent(namespace)}`}`,
+      `/ui/live?parts=true${namespace === '' ? '' : `&namespace=${encodeURIComponent(namespace)}`}`,
     );
     source = opened;
     hear();
+    opened.addEventListener('open', hear);
     const on = (event: string, act: (data: string) => void): void =>
-      opened.addEventListener(event, ({ data }: MessageEvent<string>) => act(data));
+      opened.addEventListener(event, (said) => act((said as Event & { readonly data: string }).data));
+    // Of a snapshot whose last part has not come.
+    let parts: object[] = [];
+    on('part', (data) => {
+      hear();
+      parts.push(JSON.parse(data) as object);
+    });
     on('snapshot', (data) => {
-      const snapshot = JSON.parse(data) as object;
-      show(itemsOf(snapshot), kindsIn(snapshot));
+      const last = JSON.parse(data) as object;
+      show(itemsOf(...parts, last), kindsIn(last));
+      parts = [];
     });
     on('change', (data) => show(changedItems(known.items, JSON.parse(data) as object), known.kinds));
     on('beat', hear);

@@ -5,10 +5,18 @@ const keptLines = 500;
 /** What begins a sequence and has no end after so many characters is none. */
 const longestSequence = 4096;
 
-/** ECMA-48, 5.4 and 8.3.89: control sequences, strings that a BEL or ST ends, and escapes of a few characters. */
-const sequence =
-  // oxlint-disable-next-line no-control-regex -- control characters are what it is about
-  /\u001b(?:\[([?>=!]?)([\d;:]*)[ -/]*([@-~])|[\]PX^_][^\u0007\u001b]*(?:\u0007|\u001b\\)|[ -/]+[0-~]|([0-OQ-WYZ\\`-~]))/y;
+/** Control characters that a control sequence goes on after; CAN, SUB and ESC end it, as on a VT100. */
+const within = String.raw`\u0000-\u0017\u0019\u001c-\u001f\u007f`;
+const introduced = String.raw`\[([<-?]?)([\d;:${within}]*)(?:[ -/][ -/${within}]*)?`;
+/** What ends a string besides BEL and ST, of which the escape is enough: no title or the like has two lines. */
+const string = String.raw`[\]PX^_][^\u0007\n\r\u0018\u001a\u001b]*`;
+/** ECMA-48, 5.4 and 8.3.89: control sequences, colours of Linux' console (console_codes(4)), strings, and escapes of a few characters. */
+const sequence = new RegExp(
+  String.raw`\u001b(?:${introduced}(?:([@-~])|[\u0018\u001a]|(?=\u001b))|\](?:R|P[\dA-Fa-f]{7})|${string}(?:[\u0007\u0018\u001a]|(?=[\n\r\u001b]))|[ -/]+[0-~]|([0-OQ-WYZ\\\u0060-~]))`,
+  'y',
+);
+/** What may become a sequence, at the end of what was written. */
+const begun = new RegExp(String.raw`\u001b(?:${introduced}|${string}|[ -/]*)$`, 'y');
 // oxlint-disable-next-line no-control-regex -- as above
 const printable = /[^\u0000-\u001f\u007f]+/y;
 
@@ -16,7 +24,8 @@ const printable = /[^\u0000-\u001f\u007f]+/y;
 export function withoutSequences(text: string): string {
   return (
     text
-      .replaceAll(new RegExp(sequence.source, 'g'), '')
+      // Lines may end within a sequence.
+      .replaceAll(new RegExp(sequence.source, 'g'), (found) => found.replaceAll(/[^\r\n]/g, ''))
       .replaceAll(/\r+\n/g, '\n')
       // oxlint-disable-next-line no-control-regex -- as above
       .replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f]/g, '')
@@ -93,7 +102,7 @@ export class Terminal {
         if (found !== undefined) {
           this.#obey(found);
           at += found[0].length;
-        } else if (text.length - at < longestSequence) {
+        } else if (text.length - at < longestSequence && matchAt(begun, text, at) !== undefined) {
           this.#rest = text.slice(at);
           break;
         } else at += 1;
@@ -154,10 +163,16 @@ export class Terminal {
     }
   }
 
-  #obey([, prefix = '', given = '', final, escape]: RegExpExecArray): void {
+  #obey([whole, prefix = '', given, final, escape]: RegExpExecArray): void {
     if (escape !== undefined) this.#escape(escape);
+    if (given === undefined) return;
+    // Control characters within a control sequence count as if they were before it.
+    for (const character of whole.slice(1)) this.#control(character);
     if (final === undefined) return;
-    const numbers = given.split(/[;:]/).map(Number);
+    const numbers = given
+      .replaceAll(/[^\d;:]/g, '')
+      .split(/[;:]/)
+      .map(Number);
     if (prefix === '?' && (final === 'h' || final === 'l'))
       for (const mode of numbers) this.#mode(mode, final === 'h');
     else if (prefix === '') this.#obeyPlain(final, numbers);

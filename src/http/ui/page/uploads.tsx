@@ -10,6 +10,8 @@ interface Sending {
   readonly name: string;
   /** Percent of the file that has left. */
   readonly share: number;
+  /** Why nothing is sent now. */
+  readonly waiting?: string | undefined;
   readonly problem?: string;
   readonly isDone: boolean;
   readonly stop: () => void;
@@ -37,8 +39,16 @@ export function useSendings(): Sendings {
     const change = (what: Partial<Sending>): void =>
       setAll((present) => present.map((one) => (one.id === id ? Object.assign({}, one, what) : one)));
     setAll((present) => [...present, { id, ...to, name, share: 0, isDone: false, stop }]);
-    upload({ ...to, name, file, signal: stopping.signal }, (sent) =>
-      change({ share: file.size === 0 ? 100 : Math.floor((sent / file.size) * 100) }),
+    upload(
+      { ...to, name, file, signal: stopping.signal },
+      {
+        sent: (bytes) =>
+          change({
+            share: file.size === 0 ? 100 : Math.floor((bytes / file.size) * 100),
+            waiting: undefined,
+          }),
+        waiting: (why) => change({ waiting: why }),
+      },
     )
       .then(() => change({ share: 100, isDone: true }))
       .catch((error: unknown) => change({ problem: messageOf(error), isDone: true }));
@@ -48,6 +58,20 @@ export function useSendings(): Sendings {
     [],
   );
   return useMemo(() => ({ all, begin, forgetDone }), [all, begin, forgetDone]);
+}
+
+/** What is said of an upload beside its bar. */
+function statusOf({
+  waiting,
+  problem,
+  isDone,
+}: {
+  readonly waiting: string | undefined;
+  readonly problem: string | undefined;
+  readonly isDone: boolean;
+}): string {
+  if (isDone) return problem === undefined ? 'Sent.' : '';
+  return waiting === undefined ? '' : `Waiting for the server: ${waiting}`;
 }
 
 /** Where files are dropped or chosen, and those on their way. */
@@ -100,13 +124,12 @@ export function Uploads({
       />
       {all
         .filter((one) => one.kind === kind)
-        .map(({ id, namespace: to, name, share, problem, isDone, stop }) => (
+        .map(({ id, namespace: to, name, share, waiting, problem, isDone, stop }) => (
           <div key={id} class="buttons">
             <span>{to === namespace ? name : `${to}/${name}`}</span>
             <progress value={share} max={100} aria-label={`Upload of ${name}`} />
-            {isDone ? (
-              <span role="status">{problem === undefined ? 'Sent.' : ''}</span>
-            ) : (
+            <span role="status">{statusOf({ waiting, problem, isDone })}</span>
+            {isDone ? null : (
               <button type="button" onClick={stop} aria-label={`Give up ${name}`}>
                 Give up
               </button>

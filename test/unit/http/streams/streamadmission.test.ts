@@ -154,6 +154,10 @@ describe('the cookie of a page', () => {
       expect(admission.reconnectCookie(claims(more), '/')).toBeUndefined();
   });
 
+  test('is not given to the web page, whose session it would outlive', () => {
+    expect(admission.reconnectCookie(claims({ isOfPage: true }), '/')).toBeUndefined();
+  });
+
   test('ends with the session', () => {
     const cookie = admission.reconnectCookie(claims({ until: seconds() + 100 }), '/');
     expect(Number(/Max-Age=(\d+)/.exec(cookie ?? '')?.[1])).toBeLessThanOrEqual(100);

@@ -85,8 +85,8 @@ const caller = {
   user: () => Promise.resolve({ username: 'ann' }),
 } as unknown as Caller;
 
-const open = (namespace: string | undefined = 'team') =>
-  liveStream({ caller, caches: caches(), namespace, signal: gone.signal });
+const open = (namespace: string | undefined = 'team', inParts = false) =>
+  liveStream({ caller, caches: caches(), namespace, signal: gone.signal, inParts });
 
 /** What has come, as events. */
 function read(stream: Readable): [string, unknown][] {
@@ -202,6 +202,32 @@ describe('the stream of a page', () => {
     });
   });
 
+  test('tells everything in parts to a page that takes them, and what changes meanwhile behind the last', async () => {
+    allowed = new Set(['vms', 'images']);
+    const names = Array.from({ length: 5000 }, (_, index) => `vm-${String(index).padStart(4, '0')}`);
+    for (const name of names) put(name, 1);
+    const stream = await open('team', true);
+    stream.setEncoding('utf8');
+    let text = String(stream.read(1));
+    expect(stream.readableLength).toBeLessThan(100_000);
+    put('vm-0000', 2);
+    stream.on('data', (part: string) => (text += part));
+    await vi.advanceTimersByTimeAsync(150);
+    const events = text
+      .split('\n\n')
+      .slice(0, -1)
+      .map((event) => event.split('\ndata: '));
+    expect(events.map(([event]) => event)).toEqual([
+      ...Array.from({ length: 24 }, () => 'event: part'),
+      'event: snapshot',
+      'event: change',
+    ]);
+    const told = events.slice(0, -1).map(([, data = '']) => JSON.parse(data));
+    expect(told.flatMap(({ vms }) => vms.map(({ name }: { name: string }) => name))).toEqual(names);
+    expect(told.every(({ vms }) => vms.length === 200)).toBe(true);
+    expect(told.at(-1)?.images).toEqual([]);
+  });
+
   test('holds no more of changes than the reader takes, and tells each in its newest state', async () => {
     const names = Array.from({ length: 5000 }, (_, index) => `vm-${String(index).padStart(4, '0')}`);
     const stream = await open();
@@ -229,6 +255,26 @@ describe('the stream of a page', () => {
         gone: ['team/vm-4998'],
       },
       { changed: [{ namespace: 'team', name: 'vm-4999', version: 2 }], gone: ['team/vm-4998'] },
+    ]);
+  });
+
+  test('tells thousands of changes in parts, too, to a page that takes them', async () => {
+    const names = Array.from({ length: 500 }, (_, index) => `vm-${String(index).padStart(4, '0')}`);
+    const stream = await open('team', true);
+    read(stream);
+    let text = '';
+    stream.setEncoding('utf8').on('data', (part: string) => (text += part));
+    for (const name of names) put(name, 1);
+    remove('vm-0499');
+    await vi.advanceTimersByTimeAsync(150);
+    const changes = text
+      .split('\n\n')
+      .slice(0, -1)
+      .map((event) => JSON.parse(event.replace('event: change\ndata: ', '')).vms);
+    expect(changes.map(({ changed, gone: left }) => [changed.length, left])).toEqual([
+      [200, []],
+      [200, []],
+      [99, ['team/vm-0499']],
     ]);
   });
 

@@ -32,6 +32,28 @@ test.each([
   ['an editor that gives the screen back', ['$ vi\u001b[?1049h\u001b[2Jtext\u001b[?1049l!'], ['$ vi!']],
   ['letters of any language', ['größe – ☃'], ['größe – ☃']],
 ])('a terminal shows %s', (_, written, lines) => {
+  expect(shown(...written.split(''))).toEqual(lines);
+});
+
+test.each([
+  ['\u001b[<u', ['hello world', 'prompt#']],
+  ['\u001b[<1u', ['hello world', 'prompt#']],
+  ['\u001b\u001b', ['helloorld', 'prompt#']],
+  ['\u001b]P0000000', ['hello world', 'prompt#']],
+  ['\u001b]R', ['hello world', 'prompt#']],
+  ['\u001b[0;1\r', ['orldo', 'prompt#']],
+  ['\u001b[0;1\u0018', ['hello world', 'prompt#']],
+  ['\u001b[0;1\u001b[0m', ['hello world', 'prompt#']],
+  ['\u001b\u0000', ['hello world', 'prompt#']],
+  ['\u001bé', ['helloé world', 'prompt#']],
+  ['\u001b[1é', ['hello[1é world', 'prompt#']],
+  ['\u001b\r\n', ['hello', ' world', 'prompt#']],
+  ['\u001bP', ['hello', 'prompt#']],
+  ['\u001b]0;title\u001b[0m', ['hello world', 'prompt#']],
+  ['\u001b]0;title\u001b\\', ['hello world', 'prompt#']],
+])('a terminal goes on after %j, in one piece or in many', (begun, lines) => {
+  const written = `hello${begun} world\r\nprompt# `;
+  expect(shown(written)).toEqual(lines);
   expect(shown(...written)).toEqual(lines);
 });
 
@@ -80,10 +102,15 @@ test('what a guest writes ends nowhere and takes no room without end', () => {
   expect(terminal.lines.every(({ text }) => text.length <= size.columns)).toBe(true);
 });
 
+test('what a guest writes takes no more time than its length', () => {
+  expect(shown(`\u001b[${'\u0000'.repeat(200_000)}é`)).toEqual(['[é']);
+});
+
 test('a log is text', () => {
   expect(withoutSequences('\u001b[2J\u001b[Hboot\r\r\n\u001b[0;32m OK \u001b[0m\u0007\r\nend')).toBe(
     'boot\n OK \nend',
   );
+  expect(withoutSequences('boot\u001b[0;1\r\nmone')).toBe('boot\none');
 });
 
 describe('a key', () => {

@@ -1,0 +1,35 @@
+import { expect, test } from 'vitest';
+import type { Call, Route } from '../../../../src/http/server/route.ts';
+import { openConsole } from '../../../../src/http/routes/console.ts';
+import { pageRoutes } from '../../../../src/http/ui/routes.ts';
+import { aCondition, aVm } from '../../controllers/vm/builders.ts';
+
+/** What is signed for who asks by this route. */
+async function claimsBy(route: Route): Promise<Readonly<Record<string, unknown>>> {
+  const signed: Readonly<Record<string, unknown>>[] = [];
+  const vm = aVm({ status: { powerState: 'Running', conditions: [aCondition('Booted')] } });
+  await route.handler({
+    params: { namespace: 'team', vm: 'web' },
+    caller: { user: async () => ({ username: 'ann' }) },
+    services: {
+      caches: { vms: { objects: { get: () => vm } } },
+      tickets: {
+        sign(claims: Readonly<Record<string, unknown>>) {
+          signed.push(claims);
+          return 'ticket';
+        },
+      },
+    },
+  } as unknown as Call<unknown, unknown, unknown>);
+  return signed[0] ?? {};
+}
+
+test('a ticket says whether it is of the web page, which needs no more to connect again than its session', async () => {
+  const ofPage = pageRoutes.find(({ id }) => id === 'openConsole');
+  expect(ofPage?.path).toBe('/ui/api/v1/namespaces/{namespace}/vms/{vm}/console');
+  const user = { username: 'ann' };
+  expect(await claimsBy(ofPage as Route)).toMatchObject({ stream: 'vnc', isOfPage: true, user });
+  const plain = await claimsBy(openConsole);
+  expect(plain).toMatchObject({ stream: 'vnc', user });
+  expect(plain).not.toHaveProperty('isOfPage');
+});
