@@ -38,6 +38,22 @@ test('a deletion with the disk that its caller may not do leaves the disk', asyn
 });
 
 test('one that fails after it was tried leaves the disk: a try deletes nothing', async () => {
-  const failing: KubeClient = { ...cluster.client, delete: () => Promise.reject(new Error('cut')) };
+  const { client } = cluster;
+  const told: unknown[] = [];
+  const failing: KubeClient = {
+    ...client,
+    async patch(resource, key, patch, options) {
+      const written = await client.patch(resource, key, patch, options);
+      told.push(written);
+      return written;
+    },
+    delete: (resource, key, options) =>
+      options?.dryRun === true ? client.delete(resource, key, options) : Promise.reject(new Error('cut')),
+  };
   expect(await afterDeletion('failed', failing, /^cut$/)).toEqual({ disk: { storage: 'Persistent' } });
+  // It was told that its disk goes, and then that it stays.
+  expect(told).toMatchObject([
+    { spec: { disk: { storage: 'Persistent', whenDeleted: 'Delete' } } },
+    { spec: { disk: { storage: 'Persistent' } } },
+  ]);
 });

@@ -7,6 +7,7 @@ import { becomesReady, readyOf, soon, statusOf } from '../integration/image/harn
 import { expectSame, writePattern, type SavedVm } from '../integration/image/savedvm.ts';
 import { allowBootTime } from '../integration/runner/harness.ts';
 import { withFaults } from '../support/faultclient.ts';
+import type { TestOperator } from '../support/operator.ts';
 import {
   aDeployedVm,
   commit,
@@ -108,18 +109,18 @@ describe('a VM that is deleted right after it was saved', () => {
 
 describe('a deletion that waits', () => {
   /** A VM whose save cannot go on, since no worker runs. */
-  async function waiting(settings = {}): Promise<SavedVm> {
+  async function waiting(): Promise<{ vm: SavedVm; operator: TestOperator }> {
     const vm = await aDeployedVm(world);
     world.workers.pause();
-    await startOperator(world, { vm, settings });
+    const operator = await startOperator(world, { vm });
     await save(world, vm, 'saved');
     await remove(vm);
     await expect.poll(() => messageOfVm(vm), soon).toMatch(/image saved is saved/);
-    return vm;
+    return { vm, operator };
   }
 
   test('refuses those who come later, with a sentence', async () => {
-    const vm = await waiting();
+    const { vm } = await waiting();
     const { deletionTimestamp = '' } = (await world.client.get(vms, 'vm', vm.namespace)).metadata;
     // Times of objects are whole seconds.
     await expect.poll(() => Date.now() - Date.parse(deletionTimestamp) > 1_000, soon).toBe(true);
@@ -134,14 +135,14 @@ describe('a deletion that waits', () => {
   });
 
   test('ends when the image is deleted', async () => {
-    const vm = await waiting();
+    const { vm } = await waiting();
     await world.client.delete(images, { name: 'saved', namespace: vm.namespace });
     await untilGone(world, vm);
     world.workers.resume();
   });
 
   test('ends when an annotation says so, and the image says what it did not get', async () => {
-    const vm = await waiting();
+    const { vm } = await waiting();
     const body = { metadata: { annotations: { [annotations.deleteWithoutSaving]: 'true' } } };
     await world.client.patch(vms, { name: 'vm', namespace: vm.namespace }, { type: 'merge', body });
     await untilGone(world, vm);
@@ -153,13 +154,18 @@ describe('a deletion that waits', () => {
   });
 
   test('ends when its time is over', async () => {
-    const vm = await waiting({ saveWaitMs: 4_000 });
+    const { vm, operator } = await waiting();
+    await operator.stop();
+    const { deletionTimestamp = '' } = (await world.client.get(vms, 'vm', vm.namespace)).metadata;
+    // A while from now: the deletion waits under this operator as well, before it ends.
+    const saveWaitMs = Date.now() - Date.parse(deletionTimestamp) + 4_000;
+    await startOperator(world, { vm, settings: { saveWaitMs } });
     await untilGone(world, vm);
     world.workers.resume();
   });
 
   test('ends with its namespace', async () => {
-    const vm = await waiting();
+    const { vm } = await waiting();
     const path = `/api/v1/namespaces/${vm.namespace}`;
     await world.client.request({ method: 'DELETE', path });
     await expect.poll(() => found(world.client.get(vms, 'vm', vm.namespace)), soon).toBeUndefined();

@@ -64,7 +64,7 @@ export const equivalents: readonly Equivalent[] = [
   {
     file: 'src/placement/inventory.ts',
     changes: [
-      'state.class ?? this.#classOf(classFacts(state.facts, state.agents > 0))  →  (this.#classOf(state.facts))',
+      'state.class ?? this.#classOf(classFacts(state.facts, state.agents > 0)  →  (this.#classOf(classFacts(state.facts, state.agents > 0)))',
       'if (state.class !== undefined) nodeClass.tree.remove(state);  →  { nodeClass.tree.remove(state); }',
       'this.#dirty.clear();  →  ;',
     ],

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isNamed } from './equivalent.ts';
 import { known } from './known.ts';
-import { mutantsOf } from './mutants.ts';
+import { describeMutant, mutantsOf } from './mutants.ts';
 import { importersIn, reachOf } from './reach.ts';
 import { sampleOf, seeded } from './sample.ts';
 import { type Target, targets } from './targets.ts';
@@ -50,17 +50,11 @@ function knownOf(target: Target): Change[] {
     });
 }
 
-/** The change as a person reads it: what stands there and what instead. */
-function describe(change: Change, source: string): string {
-  const brief = (text: string): string => text.replaceAll(/\s+/g, ' ').trim().slice(0, 70);
-  return `${brief(source.slice(change.start, change.end))}  →  ${brief(change.text) || 'nothing'}`;
-}
-
 /** What was lost: its lines for the list, without those that are named as equivalent. */
 function unnamed(lost: readonly (readonly [Change, Verdict])[]): string[] {
   return lost.flatMap(([change, verdict]) => {
     const source = readFileSync(join(root, change.file), 'utf8');
-    const text = describe(change, source);
+    const text = describeMutant(change, source);
     if (isNamed(change.file, source, change.start, text)) return [];
     return [`${change.file}:${change.line}  ${text}${verdict === 'survived' ? '' : `  (${verdict})`}`];
   });

@@ -62,6 +62,12 @@ function isNode(value: unknown): value is Node {
   return typeof value === 'object' && value !== null && typeof (value as Node).type === 'string';
 }
 
+/** The change as a person reads it: what stands there and what instead. */
+export function describeMutant({ start, end, text }: Mutant, source: string): string {
+  const brief = (part: string): string => part.replaceAll(/\s+/g, ' ').trim().slice(0, 70);
+  return `${brief(source.slice(start, end))}  →  ${brief(text) || 'nothing'}`;
+}
+
 /** Every mutant of a TypeScript file, in the order of the text. */
 export function mutantsOf(source: string): Mutant[] {
   const found: Mutant[] = [];

@@ -24,7 +24,7 @@ import {
 export interface PluginKubelet {
   readonly directory: string;
   readonly registrations: readonly RegisterRequest[];
-  /** What a resource's plugin advertises; undefined while none is registered. */
+  /** What a resource's plugin advertises; undefined while none is registered, and until it has said it. */
   devices(resource: string): readonly Device[] | undefined;
   allocate(resource: string, ids: readonly string[]): Promise<ContainerAllocation>;
   /** Writes the record of allocations as the kubelet does. */
@@ -36,14 +36,20 @@ export interface PluginKubelet {
   stop(): Promise<void>;
 }
 
+interface WatchedPlugin {
+  readonly client: Client;
+  devices: readonly Device[] | undefined;
+  readonly letGo: () => void;
+}
+
 export async function startPluginKubelet(directory: string): Promise<PluginKubelet> {
   const registrations: RegisterRequest[] = [];
-  const plugins = new Map<string, { client: Client; devices: readonly Device[]; letGo: () => void }>();
+  const plugins = new Map<string, WatchedPlugin>();
   let server: Server;
 
   function watch({ endpoint, resourceName }: RegisterRequest): void {
     const client = new Client(`unix:${join(directory, endpoint)}`, credentials.createInsecure());
-    const plugin = { client, devices: [] as readonly Device[], letGo: () => stream.cancel() };
+    const plugin: WatchedPlugin = { client, devices: undefined, letGo: () => stream.cancel() };
     plugins.set(resourceName, plugin);
     const method = devicePluginService['ListAndWatch']!;
     const stream: ClientReadableStream<{ devices: Device[] }> = client.makeServerStreamRequest(

@@ -7,17 +7,19 @@ import { join } from 'node:path';
 import type { TLSSocket } from 'node:tls';
 import { promisify } from 'node:util';
 import { Agent, request } from 'undici';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import {
   apiServices,
   clusterRoleBindings,
   clusterRoles,
+  configMaps,
   namespaces,
   secrets,
   serviceAccounts,
   vms,
 } from '../../../src/api/resources.ts';
 import type { RootClient } from '../../../src/kube/client.ts';
+import { createAuthority } from '../../../src/x509.ts';
 import { reportVm, runningStatus } from '../../support/api.ts';
 import { tokenOf } from '../../support/identity.ts';
 import { type AggregatedCluster, aggregatedCluster } from '../../support/aggregation.ts';
@@ -200,4 +202,28 @@ test('X-Remote-User in a TLS session that was resumed without a client certifica
     expect(answer.statusCode).toBe(401);
   }
   expect(isResumed).toEqual([false, true]);
+});
+
+test('X-Remote-User with a client certificate of a CA that kube-apiserver names later is taken from then on', async () => {
+  const authority = await createAuthority('front-proxy-next');
+  const { certPem, keyPem } = await authority.issue({ commonName: 'front-proxy-client', usages: ['client'] });
+  // A connection stays what it was when it was made.
+  const statusOfNewConnection = async () => {
+    const dispatcher = new Agent({ connect: { rejectUnauthorized: false, cert: certPem, key: keyPem } });
+    const url = `https://localhost:${cluster.port}${nodesPath}`;
+    const { statusCode, body } = await request(url, { dispatcher, headers: asAdmin });
+    await body.dump();
+    await dispatcher.close();
+    return statusCode;
+  };
+  expect(await statusOfNewConnection()).toBe(401);
+  const file = 'requestheader-client-ca-file';
+  const source = { name: 'extension-apiserver-authentication', namespace: 'kube-system' };
+  const { data } = await client.get(configMaps, source.name, source.namespace);
+  const former = data?.[file] ?? '';
+  const write = (pem: string) =>
+    client.patch(configMaps, source, { type: 'merge', body: { data: { [file]: pem } } });
+  onTestFinished(async () => void (await write(former)));
+  await write(`${former}${authority.certPem}`);
+  await expect.poll(statusOfNewConnection).toBe(200);
 });

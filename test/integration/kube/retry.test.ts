@@ -198,10 +198,10 @@ test('a call that waits long costs neither its connection nor the calls beside i
   const waits = own.request({
     method: 'GET',
     path: '/api/v1/namespaces',
-    query: { watch: true, fieldSelector: `metadata.name=${namespace}`, timeoutSeconds: 3 },
+    query: { watch: true, fieldSelector: `metadata.name=${namespace}`, timeoutSeconds: 20 },
   });
   const beside = async (): Promise<number> =>
-    (await own.request({ method: 'GET', path: '/version', timeoutMs: 1_000 })).status;
+    (await own.request({ method: 'GET', path: '/version', timeoutMs: 15_000 })).status;
   await setTimeout(500);
   expect(await Promise.all([beside(), beside()])).toEqual([200, 200]);
   await expect(waits).resolves.toMatchObject({ status: 200 });

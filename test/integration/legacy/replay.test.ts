@@ -47,7 +47,9 @@ function expectShape(actual: unknown, expected: unknown, where = ''): void {
   if (Array.isArray(expected)) {
     expect(Array.isArray(actual), where).toBe(true);
     const [first] = actual as unknown[];
-    if (expected.length > 0 && first !== undefined) expectShape(first, expected[0], `${where}[0]`);
+    if (expected.length === 0) return;
+    expect(first, where).toBeDefined();
+    expectShape(first, expected[0], `${where}[0]`);
     return;
   }
   if (typeof expected === 'object') {

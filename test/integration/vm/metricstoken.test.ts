@@ -1,14 +1,15 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { secrets } from '../../../src/api/resources.ts';
+import { namespaces, objectNames } from '../../../src/api/meta.ts';
+import { secrets, typeMeta } from '../../../src/api/resources.ts';
 import { createInformers } from '../../../src/controller/informers.ts';
 import { createMetricsTokenController } from '../../../src/controllers/metrics/tokens.ts';
 import { createRecorder } from '../../../src/kube/recorder.ts';
-import { verifyMetricsToken } from '../../../src/runnerapi/metricstoken.ts';
+import { signMetricsToken, verifyMetricsToken } from '../../../src/runnerapi/metricstoken.ts';
 import { createControlKey, parseControlKeys } from '../../../src/runnerapi/token.ts';
 import { createLogger, createMetrics } from '../../../src/telemetry.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from './harness.ts';
 
-const { privateKey, publicKey } = createControlKey();
+let controlKey = createControlKey();
 const stopping = new AbortController();
 let world: VmWorld;
 let space: VmNamespace;
@@ -32,7 +33,7 @@ beforeAll(async () => {
       gate: { isHeld: () => true, assertHeld: () => undefined },
       settings: undefined,
     },
-    () => privateKey,
+    () => controlKey.privateKey,
   );
   const watching = informers.run(stopping.signal);
   await informers.synced();
@@ -54,7 +55,7 @@ test('a namespace gets the token with its first VM, and has it back when somebod
   await space.deploy('web');
   await expect.poll(() => tokenOf(space.name), slow).not.toBe('');
   const token = await tokenOf(space.name);
-  expect(() => verifyMetricsToken(token, parseControlKeys(publicKey), space.name)).not.toThrow();
+  expect(() => verifyMetricsToken(token, parseControlKeys(controlKey.publicKey), space.name)).not.toThrow();
   const key = { name: 'svc3-vm-metrics', namespace: space.name };
   const changed = {
     type: 'merge',
@@ -65,4 +66,19 @@ test('a namespace gets the token with its first VM, and has it back when somebod
   await world.client.delete(secrets, key);
   await expect.poll(() => tokenOf(space.name), slow).toBe(token);
   expect(await tokenOf('empty')).toBe('');
+});
+
+test('a control key that is another gives the token anew', async () => {
+  await space.deploy('db');
+  await expect.poll(() => tokenOf(space.name), slow).not.toBe('');
+  controlKey = createControlKey();
+  const pem = controlKey.privateKey.export({ type: 'pkcs8', format: 'pem' });
+  await world.client.apply(secrets, {
+    ...typeMeta(secrets),
+    metadata: { name: objectNames.controlKeySecret, namespace: namespaces.system },
+    type: 'Opaque',
+    data: { current: Buffer.from(pem).toString('base64') },
+  });
+  const token = signMetricsToken(space.name, controlKey.privateKey);
+  await expect.poll(() => tokenOf(space.name), slow).toBe(token);
 });

@@ -624,7 +624,7 @@ describe('a pass', () => {
       vm = going;
       expect(await reconciler.reconcile('team/web')).toEqual({ requeueAfterMs: 60_000 });
       expect(readyOf()).toMatchObject({ status: 'False', reason: 'Terminating', message });
-      going = aVm({ metadata, status: apply.mock.lastCall?.[1].status });
+      going = aVm({ metadata, status: apply.mock.lastCall?.[1].status ?? {} });
     }
     expect(going.status).toMatchObject({ powerState: 'Running', podName: 'svc3-vm-web' });
     expect(event.mock.calls.map(([, told]) => told as unknown)).toEqual([
