@@ -510,9 +510,7 @@ function wasMet(vm: Vm, podUid: string): boolean {
 function isInTheWay({ asking, verb, state }: Link, vm: Vm, pod: Pod): boolean {
   if (asking === undefined || verb !== undefined || state === undefined) return false;
   const placed = placedSettings(vm, pod);
-  return (
-    (state.iso === true && !requestsMedium(vm)) || (placed !== undefined && arePortsPending(state, placed))
-  );
+  return (state.iso && !requestsMedium(vm)) || (placed !== undefined && arePortsPending(state, placed));
 }
 
 /** A boot that another pod is to have is not asked for in this one. */
