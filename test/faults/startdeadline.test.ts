@@ -173,11 +173,12 @@ describe('a VM past its start deadline', () => {
   test('is kept where somebody has just given it more time', async () => {
     // Between what the caches say and what kube-apiserver is asked.
     let gives = false;
-    const get: KubeClient['get'] = async (resource, ...of) => {
-      if (gives && resource.plural === vms.plural) await setDeadline('longer', 600);
-      return world.client.get(resource, ...of);
+    const request: KubeClient['request'] = async (asked) => {
+      if (gives && asked.method === 'GET' && asked.path.endsWith('/vms/longer'))
+        await setDeadline('longer', 600);
+      return world.client.request(asked);
     };
-    await startOperator({ ...world.client, get });
+    await startOperator({ ...world.client, request });
     await space.deploy('longer', { startDeadlineSeconds: 600 });
     await space.until('longer', 'Ready', { status: 'False', reason: 'Starting' });
     const uid = (await space.pod('longer'))?.metadata.uid;
