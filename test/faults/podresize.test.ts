@@ -159,5 +159,5 @@ test('what the node can never give is asked for no longer', { timeout }, async (
     reason: 'ResizeRefused',
     message: expect.stringContaining('not on this node'),
   });
-  await expect.poll(resources, slow).toMatchObject({ limits: { memory: '907Mi' } });
+  await expect.poll(resources, slow).toMatchObject({ limits: { memory: '971Mi' } });
 });
