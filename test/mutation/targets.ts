@@ -16,7 +16,7 @@ export const targets: readonly Target[] = [
       'src/controllers/vm/{accounting,avoidednodes,decide,deploybackoff,expectations,names,pacing,priority,rounds,waiting}.ts',
       'src/controllers/vm/resolve/{adoption,changes,effective,imagememory,imageref,imagesize,livesettings,meaning,nextsettings,planned,resolve,savedguest}.ts',
       'src/controllers/vm/{explain,facts,life,pod}/*.ts',
-      'src/controllers/vm/runner/{diskgrowth,openports,power,runnerlinks}.ts',
+      'src/controllers/vm/runner/{asrequested,diskgrowth,openports,power,runnerlinks}.ts',
       'src/controllers/vm/status/!(statuswriter).ts',
     ],
     goal: 0.8,

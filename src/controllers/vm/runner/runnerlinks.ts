@@ -1,7 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Pod } from '../../../api/core.ts';
-import { parseQuantity } from '../../../api/quantity.ts';
-import { readyReasons, stalledInPart } from '../../../api/reasons.ts';
 import {
   type ClaimRequest,
   type PortsRequest,
@@ -14,11 +12,11 @@ import type { EffectiveSettings, Vm, VmSpec } from '../../../api/vm.ts';
 import { CallLimiter } from '../../../controller/limiter.ts';
 import { isSvc3Error, messageOf } from '../../../errors.ts';
 import { isPodReady, isRunnerUp } from '../facts/podstate.ts';
-import { isAsleep, isSuspendedInMemory } from '../facts/hibernation.ts';
-import { withPodsPorts } from '../pod/leftoutports.ts';
+import { isSuspendedInMemory } from '../facts/hibernation.ts';
 import { runnerPorts } from '../pod/podports.ts';
-import { requestsMedium, withLivePorts } from '../resolve/livesettings.ts';
-import { arePortsPending, arePortsReported } from './openports.ts';
+import { requestsMedium } from '../resolve/livesettings.ts';
+import { hasChangesAtOnce, isAsRequested, placedSettings, requestedBytes } from './asrequested.ts';
+import { arePortsPending } from './openports.ts';
 import { isDeepStrictEqual } from 'node:util';
 import type { BootTerms, ClaimAnswer, RunnerObservation } from './runners.ts';
 import type { VmSettings } from '../settings.ts';
@@ -492,8 +490,7 @@ function isPending(
   return (
     state.introducing === true ||
     state.busy !== undefined ||
-    (state.iso && !requestsMedium(vm)) ||
-    (placed !== undefined && arePortsPending(state, placed)) ||
+    hasChangesAtOnce(state, vm, placed) ||
     (bytes !== undefined && isToGrow({ state, refusedBytes }, bytes))
   );
 }
@@ -508,9 +505,8 @@ function wasMet(vm: Vm, podUid: string): boolean {
 
 /** Whether a growth is under way, which may wait for a copy of the disk, and the medium or ports are to change, which wait for none. */
 function isInTheWay({ asking, verb, state }: Link, vm: Vm, pod: Pod): boolean {
-  if (asking === undefined || verb !== undefined || state === undefined) return false;
-  const placed = placedSettings(vm, pod);
-  return (state.iso && !requestsMedium(vm)) || (placed !== undefined && arePortsPending(state, placed));
+  const isGrowing = asking !== undefined && verb === undefined;
+  return isGrowing && state !== undefined && hasChangesAtOnce(state, vm, placedSettings(vm, pod));
 }
 
 /** A boot that another pod is to have is not asked for in this one. */
@@ -530,45 +526,4 @@ function isTakenBack({ asking, isStopAsked }: Link, { spec }: Vm): boolean {
 function isAnswered(link: Link, { action, startRequest, restartRequest }: PowerRequest): boolean {
   if (action === 'restart') return restartRequest === link.restartRequest;
   return startRequest !== undefined && startRequest === link.startRequest;
-}
-
-/**
- * Nothing to find out: reported as requested, or that somebody has to act, and the pod is ready just when the guest is to
- * run.
- */
-function hasNothingToAsk(vm: Vm, podReady: boolean): boolean {
-  const conditions = vm.status?.conditions;
-  const ready = conditions?.find(({ type }) => type === 'Ready');
-  const isStalled = conditions?.some(
-    ({ type, status, reason: why }) => type === 'Stalled' && status === 'True' && !stalledInPart.has(why),
-  );
-  const reason = ready?.reason ?? '';
-  // Its pod ends once the runner says that it has written the memory.
-  if (isAsleep(vm)) return false;
-  const isDone = isStalled === true || readyReasons.has(reason) || reason === 'GuestStopped';
-  if (!isDone || ready?.observedGeneration !== vm.metadata.generation) return false;
-  return podReady === (vm.status?.powerState === 'Running');
-}
-
-/** The same, with what applies at once: ports, a medium that is taken out, a disk that grows. */
-function isAsRequested(vm: Vm, pod: Pod, placed: EffectiveSettings | undefined): boolean {
-  if (!hasNothingToAsk(vm, isPodReady(pod))) return false;
-  if (placed !== undefined && !arePortsReported(vm, placed)) return false;
-  if (!requestsMedium(vm) && pod.spec.volumes?.some(({ name }) => name === 'iso') === true) return false;
-  const bytes = requestedBytes(vm);
-  const { diskSize } = vm.status ?? {};
-  if (bytes === undefined) return true;
-  // One that it was made with.
-  if (diskSize === undefined) return vm.metadata.generation === 1;
-  return bytes <= parseQuantity(diskSize, 'diskSize');
-}
-
-/** The settings in force, with the ports that are asked for now; undefined before they have been reported. */
-function placedSettings(vm: Vm, pod: Pod): EffectiveSettings | undefined {
-  const effective = vm.status?.effective;
-  return effective === undefined ? undefined : withPodsPorts(withLivePorts(vm, effective), pod);
-}
-
-function requestedBytes(vm: Vm): number | undefined {
-  return vm.spec.disk?.size === undefined ? undefined : parseQuantity(vm.spec.disk.size, 'disk.size');
 }
