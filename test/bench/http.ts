@@ -181,6 +181,7 @@ function middle(turns: readonly Turn[]): Turn {
     p50Ms: of('p50Ms'),
     p99Ms: of('p99Ms'),
     bytesPerReply: of('bytesPerReply'),
+    putOff: of('putOff'),
     cpuMsPerRequest: of('cpuMsPerRequest'),
     allCpuMsPerRequest: of('allCpuMsPerRequest'),
     rssMB: of('rssMB'),
@@ -201,6 +202,7 @@ function rowOf(name: string, clients: number, who: string, found: Turn): object 
     'of the load': rounded(found.loadCpuMs, 3),
     'RSS MB': Math.round(found.rssMB),
     'KB each': rounded(found.bytesPerReply / 1024, 1),
+    '429s': Math.round(found.putOff),
   };
 }
 

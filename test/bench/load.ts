@@ -4,10 +4,11 @@
  * a reply: what it costs is taken from both sides that are compared, and hides the difference between them.
  */
 import { text } from 'node:stream/consumers';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { OnReadOpts } from 'node:net';
 import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls';
 import { percentile } from './figures.ts';
-import { createReplyCounter } from './replycounter.ts';
+import { createReplyCounter, type Reply } from './replycounter.ts';
 
 export interface Load {
   readonly origin: string;
@@ -28,17 +29,14 @@ export interface LoadResult {
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly bytesPerReply: number;
+  /** Times that a request was put off (429) and sent again: kube-apiserver does that to large lists of many clients. */
+  readonly putOff: number;
   /** Of the generator itself. */
   readonly loadCpuMs: number;
 }
 
 /** Longest wait for one reply, ms. */
 const patienceMs = 120_000;
-
-interface Reply {
-  readonly status: number;
-  readonly bytes: number;
-}
 
 interface Connection {
   /** One request at a time. */
@@ -111,13 +109,20 @@ async function run(load: Load): Promise<LoadResult> {
   const times = new Float64Array(load.requests);
   let next = 0;
   let bytes = 0;
+  let putOff = 0;
   const usage = process.cpuUsage();
   const began = performance.now();
   await Promise.all(
     connections.map(async (connection) => {
       for (let index = next++; index < load.requests; index = next++) {
         const start = performance.now();
-        const reply = await connection.ask(requestOf(index));
+        let reply = await connection.ask(requestOf(index));
+        // As client-go does; the waits are a part of the time.
+        while (reply.status === 429 && reply.retryAfterSeconds !== undefined) {
+          putOff += 1;
+          await delay(reply.retryAfterSeconds * 1000);
+          reply = await connection.ask(requestOf(index));
+        }
         times[index] = performance.now() - start;
         bytes += reply.bytes;
         if (reply.status >= 300) throw new Error(`${load.method} ${load.path} was answered ${reply.status}`);
@@ -132,6 +137,7 @@ async function run(load: Load): Promise<LoadResult> {
     p50Ms: percentile([...times], 0.5),
     p99Ms: percentile([...times], 0.99),
     bytesPerReply: Math.round(bytes / load.requests),
+    putOff,
     loadCpuMs: (user + system) / 1000 / load.requests,
   };
 }

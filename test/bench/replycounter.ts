@@ -1,7 +1,14 @@
+export interface Reply {
+  readonly status: number;
+  /** Of its body. */
+  readonly bytes: number;
+  readonly retryAfterSeconds?: number;
+}
+
 /** Follows HTTP/1.1 replies on one connection without keeping their bytes. */
 export interface ReplyCounter {
   /** Takes the first `length` bytes of `bytes`; the reply when they end it. One reply at a time. */
-  take(bytes: Buffer, length: number): { status: number; bytes: number } | undefined;
+  take(bytes: Buffer, length: number): Reply | undefined;
 }
 
 const endOfLine = 0x0a;
@@ -17,9 +24,11 @@ export function createReplyCounter(): ReplyCounter {
   /** Bytes of the body, or of the chunk with its line end, that are still to come. */
   let left = 0;
   let body = 0;
+  let retryAfterSeconds: number | undefined;
 
-  function end(): { status: number; bytes: number } {
-    const reply = { status, bytes: body };
+  function end(): Reply {
+    const reply = { status, bytes: body, ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }) };
+    retryAfterSeconds = undefined;
     state = 'head';
     status = left = body = 0;
     chunked = false;
@@ -42,6 +51,7 @@ export function createReplyCounter(): ReplyCounter {
     }
     if (status === 0) status = Number(text.slice(9, 12));
     else if (/^content-length:/i.test(text)) left = body = Number(text.slice(15));
+    else if (/^retry-after:/i.test(text)) retryAfterSeconds = Number(text.slice(12));
     else if (/^transfer-encoding:.*chunked/i.test(text)) chunked = true;
     return false;
   }
