@@ -96,6 +96,8 @@ export const annotations = {
   traceparent: 'svc3.dev/traceparent',
   /** On VM pods: public halves of the installation's control keys, read through a downward API volume. */
   controlKeys: 'svc3.dev/control-keys',
+  /** On pods of VMs, pools and workers: what their own image is pulled with (`pullsWithText`). */
+  pullsWith: 'svc3.dev/pulls-with',
   /** On pods of a pool: digest of the template that the pod was made from. */
   poolTemplate: 'svc3.dev/pool-template',
   /** On pods of a pool: digest of all that the pod was made from. */

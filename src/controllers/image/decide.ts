@@ -8,6 +8,8 @@ import type { DiskKind, RepositoryPath } from './repositorypath.ts';
 /** The worker pod of the current request, as the cache shows it. */
 export type WorkerView =
   | { readonly phase: 'Waiting' | 'Running'; readonly message: string; readonly address: string | undefined }
+  /** It cannot begin, and one that is made now has another image, or pulls it otherwise. */
+  | { readonly phase: 'Outdated' }
   | { readonly phase: 'Deleting'; readonly lostAt: number }
   | { readonly phase: 'Done'; readonly result: WorkDone }
   | { readonly phase: 'Failed'; readonly failure: WorkFailed; readonly finishedAt: number };
@@ -187,6 +189,8 @@ function decideWorker(observed: Observed, worker: WorkerView): Plan {
         ? { kind: 'say', verdict, requeueAfterMs: worker.lostAt - now }
         : stopWorkers(observed);
     }
+    case 'Outdated':
+      return stopWorkers(observed);
     case 'Done':
       return { kind: 'finish', result: worker.result };
     case 'Failed':

@@ -16,7 +16,7 @@ import {
 } from './names.ts';
 import { repositoryPathOf, type DiskKind } from './repositorypath.ts';
 import type { WorkBackoff } from './workbackoff.ts';
-import type { ImageSettings } from './settings.ts';
+import { type ImageSettings, workerPullsWith } from './settings.ts';
 import { cachedUsers } from './users.ts';
 import { lostAt, workerView } from './workerview.ts';
 
@@ -37,7 +37,7 @@ export function observe(parts: ObserveParts, disk: Disk, now: number): Observed 
   const id = request === undefined ? undefined : workId(disk, request);
   const owned = caches.podsOf(disk);
   const current = owned.find(({ metadata }) => id !== undefined && metadata.name === workerPodName(id));
-  const worker = current === undefined ? undefined : workerView(current, now);
+  const worker = current === undefined ? undefined : workerView(current, now, workerPullsWith(settings));
   if (current !== undefined && id !== undefined && worker?.phase === 'Failed')
     backoff.failed(id, current.metadata.uid);
   return {

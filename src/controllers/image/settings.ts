@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { limits, runnerPort } from '../../api/meta.ts';
 import { parseQuantity } from '../../api/quantity.ts';
+import { pullsWithText } from '../pullswith.ts';
 
 /** Settings of the operator for Images and ISOs, as the chart writes them; extends `CommonSettings`. */
 export const imageEnvironment = {
@@ -55,4 +56,12 @@ export function imageSettingsOf(environment: z.infer<typeof schema>): ImageSetti
     maxVirtualBytes: parseQuantity(limits.diskSize.max),
     runnerPort,
   };
+}
+
+/** What the image of a worker pod that is made now is pulled with, as the pod's annotation says it. */
+export function workerPullsWith(
+  settings: Pick<ImageSettings, 'workerImage' | 'workerImagePullPolicy' | 'workerPullSecret'>,
+): string {
+  const { workerImage: image, workerImagePullPolicy: policy, workerPullSecret: secret } = settings;
+  return pullsWithText({ image, policy, secret });
 }

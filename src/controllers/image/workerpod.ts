@@ -1,11 +1,11 @@
 import type { Pod, PodSpec } from '../../api/core.ts';
 import type { Image, Iso } from '../../api/image.ts';
-import { apiVersion, labels, objectNames } from '../../api/meta.ts';
+import { annotations, apiVersion, labels, objectNames } from '../../api/meta.ts';
 import { formatQuantity } from '../../api/quantity.ts';
 import { workerEnvironment, workerPaths, type WorkSpec } from '../../api/worker.ts';
 import { ticketSecret, workerPodName } from './names.ts';
 import type { DiskKind } from './repositorypath.ts';
-import type { ImageSettings } from './settings.ts';
+import { type ImageSettings, workerPullsWith } from './settings.ts';
 import type { Submitted } from '../../api/object.ts';
 
 export const workerContainer = 'worker';
@@ -32,7 +32,7 @@ export interface WorkerPodInput {
  * pull Secret as its only credential.
  */
 export function buildWorkerPod(input: WorkerPodInput): Submitted<Pod> {
-  const { disk, kind, id } = input;
+  const { disk, kind, id, settings } = input;
   const { name, namespace, uid } = disk.metadata;
   return {
     apiVersion: 'v1',
@@ -48,6 +48,7 @@ export function buildWorkerPod(input: WorkerPodInput): Submitted<Pod> {
         [labels.partOf]: 'svc3',
         [labels.managedBy]: 'svc3',
       },
+      annotations: { [annotations.pullsWith]: workerPullsWith(settings) },
       ownerReferences: [{ apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true }],
     },
     spec: podSpec(input),

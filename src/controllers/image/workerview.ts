@@ -1,4 +1,5 @@
-import type { Pod } from '../../api/core.ts';
+import type { ContainerStatus, Pod } from '../../api/core.ts';
+import { annotations } from '../../api/meta.ts';
 import { WorkResult, type WorkFailed } from '../../api/worker.ts';
 import type { WorkerView } from './decide.ts';
 import { workerContainer } from './workerpod.ts';
@@ -15,8 +16,12 @@ export function lostAt({ metadata }: Pod): number | undefined {
   return deletionTimestamp === undefined ? undefined : Date.parse(deletionTimestamp) + silentMs;
 }
 
-/** What a worker pod has come to, from what its kubelet says. */
-export function workerView(pod: Pod, now: number): WorkerView {
+/**
+ * What a worker pod has come to, from what its kubelet says.
+ *
+ * @param pullsWith - what the image of one that is made now is pulled with
+ */
+export function workerView(pod: Pod, now: number, pullsWith: string): WorkerView {
   const lost = lostAt(pod);
   if (lost !== undefined) return { phase: 'Deleting', lostAt: lost };
   const { status = {} } = pod;
@@ -32,6 +37,9 @@ export function workerView(pod: Pod, now: number): WorkerView {
       finishedAt: terminated?.finishedAt === undefined ? now : Date.parse(terminated.finishedAt),
     };
   }
+  // It has no other image, policy or Secret than it was made with.
+  if (isHeldUp(container) && pod.metadata.annotations?.[annotations.pullsWith] !== pullsWith)
+    return { phase: 'Outdated' };
   const isRunning = container?.state?.running !== undefined;
   return {
     phase: isRunning ? 'Running' : 'Waiting',
@@ -66,14 +74,20 @@ function unexplained(
   };
 }
 
+/** Whether the container waits for more than its turn, as for an image that cannot be pulled. */
+function isHeldUp(container: ContainerStatus | undefined): boolean {
+  const reason = container?.state?.waiting?.reason;
+  return reason !== undefined && reason !== 'ContainerCreating';
+}
+
 function waitingMessage({ status }: Pod): string {
-  const waiting = status?.containerStatuses?.[0]?.state?.waiting;
+  const [container] = status?.containerStatuses ?? [];
   const unscheduled = status?.conditions?.find(
     ({ type, status }) => type === 'PodScheduled' && status === 'False',
   );
-  const why =
-    waiting?.reason === undefined || waiting.reason === 'ContainerCreating'
-      ? unscheduled?.message
-      : [waiting.reason, waiting.message].filter((part) => part !== undefined && part !== '').join(': ');
+  const { reason, message } = container?.state?.waiting ?? {};
+  const why = isHeldUp(container)
+    ? [reason, message].filter((part) => part !== undefined && part !== '').join(': ')
+    : unscheduled?.message;
   return `waiting for the worker pod${why === undefined ? '' : `: ${why}`}`.slice(0, 1024);
 }

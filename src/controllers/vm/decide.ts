@@ -9,7 +9,7 @@ import { hasFinalizer } from '../../api/finalizer.ts';
 import { pullSecretAnnotation } from './names.ts';
 import { isPersistent } from './facts/claim.ts';
 import { isAsleep, keepsSettings } from './facts/hibernation.ts';
-import { endMessage, pullFailure, unschedulableMessage } from './facts/podstate.ts';
+import { createFailure, endMessage, pullFailure, unschedulableMessage } from './facts/podstate.ts';
 import type { Resolved } from './resolve/resolve.ts';
 import { isClaimed, isOfPool, isStandby, isUnclaimed } from './facts/standby.ts';
 import { hasStarted, startedInPod } from './facts/started.ts';
@@ -31,6 +31,8 @@ export interface Observed {
   readonly claim: PersistentVolumeClaim | undefined;
   /** resourceVersion of the namespace's pull Secret; undefined where there is none. */
   readonly pullSecretVersion: string | undefined;
+  /** What the runner image of a pod that is made now is pulled with. */
+  readonly pullsWith: string;
   /** Whether the node of the pod does not answer: nobody there ends the pod. */
   readonly isNodeLost: boolean;
   /** Images that the disk is still being saved for; only looked at where the VM is being deleted. */
@@ -130,7 +132,7 @@ function decidePod(observed: Observed): PodPlan {
   if (isTerminating(pod)) {
     return { kind: 'wait', pod, settings: settings?.kind === 'resolved' ? settings : undefined };
   }
-  const replaced = replacement(observed, pod);
+  const replaced = replacement(pod) ?? pullRetry(observed, pod);
   if (replaced !== undefined) return replaced;
   if (settings?.kind !== 'resolved') return { kind: 'conflict', message: settings?.message ?? '' };
   const outdated = observed.isNodeLost ? [] : changedBeforeStart(vm, pod, settings);
@@ -154,7 +156,7 @@ function changedBeforeStart(vm: Vm, pod: Pod, { effective, waiting = [] }: Resol
   );
 }
 
-function replacement({ pullSecretVersion }: Observed, pod: Pod): PodPlan | undefined {
+function replacement(pod: Pod): PodPlan | undefined {
   const node = nodeOf(pod);
   const ended = endMessage(pod);
   if (ended !== undefined) return { kind: 'replace', pod, reason: 'RejectedByNode', node, message: ended };
@@ -163,15 +165,24 @@ function replacement({ pullSecretVersion }: Observed, pod: Pod): PodPlan | undef
   if (unschedulable !== undefined && node !== undefined) {
     return { kind: 'replace', pod, reason: 'Unschedulable', node, message: unschedulable };
   }
-  const failure = pullFailure(pod);
-  const known = pod.metadata.annotations?.[pullSecretAnnotation];
-  // The kubelet's backoff between pulls grows to five minutes, and a pod cannot name a Secret it was made without. A pod that
-  // pulls again, for a runner that ended or a node that rebooted, keeps the disk of its guest.
-  const hasDisk = startedInPod(pod) !== 'no';
-  if (failure !== undefined && !hasDisk && pullSecretVersion !== undefined && known !== pullSecretVersion) {
-    return { kind: 'replace', pod, reason: 'PullRetry', node, message: failure };
-  }
   return undefined;
+}
+
+/**
+ * The kubelet's backoff between pulls grows to five minutes, and a pod has no other image, policy or Secret than it was made with. One of a version
+ * before says nothing of these, and was made with others. A pod that pulls again, for a runner that ended or a node that rebooted, keeps the disk of
+ * its guest; on a node that does not answer nobody knows whether it has one.
+ */
+function pullRetry({ pullSecretVersion, pullsWith, isNodeLost }: Observed, pod: Pod): PodPlan | undefined {
+  if (isNodeLost || startedInPod(pod) !== 'no') return undefined;
+  const { [pullSecretAnnotation]: version, [annotations.pullsWith]: terms } = pod.metadata.annotations ?? {};
+  const isOutdated = terms !== pullsWith;
+  const hasNewSecret = pullSecretVersion !== undefined && version !== pullSecretVersion;
+  const unpulled = isOutdated || hasNewSecret ? pullFailure(pod) : undefined;
+  const message = unpulled ?? (isOutdated ? createFailure(pod) : undefined);
+  return message === undefined
+    ? undefined
+    : { kind: 'replace', pod, reason: 'PullRetry', node: nodeOf(pod), message };
 }
 
 /** First the disk is saved for those who asked before, then the guest ends, then the VM is gone. */

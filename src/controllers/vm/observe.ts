@@ -13,6 +13,7 @@ import { claimNameOf } from './facts/claim.ts';
 import { isLost } from './facts/podstate.ts';
 import { settingsOfPod } from './resolve/adoption.ts';
 import type { ResolveSources } from './resolve/resolve.ts';
+import { runnerPullsWith } from './settings.ts';
 
 export interface ObserverParts {
   readonly vms: Pick<Informer<Vm>, 'get'>;
@@ -52,6 +53,7 @@ export function observe(parts: ObserverParts, key: string): Observed | undefined
     node,
     claim: parts.claims.get(claimNameOf(vm), namespace),
     pullSecretVersion: parts.pullSecretVersion(namespace),
+    pullsWith: runnerPullsWith(sources.settings),
     isNodeLost: isLost(node),
     unsaved: isDeleted ? unsavedImages(cached, parts.images(namespace)) : [],
     saveWaitMs,

@@ -1,6 +1,7 @@
 import type { PortRange } from '../../api/meta.ts';
 import type { Accelerator } from '../../placement/facts.ts';
 import type { PortRanges } from '../../placement/ports.ts';
+import { pullsWithText } from '../pullswith.ts';
 
 /** Where images lie: chart value `store`. */
 export interface Store {
@@ -41,6 +42,14 @@ export interface VmSettings {
   readonly vmMetrics: boolean;
   /** `deletion.saveWaitMinutes`, in milliseconds: how long the deletion of a VM waits until its disk is saved. */
   readonly saveWaitMs: number;
+}
+
+/** What the runner image of a pod that is made now is pulled with, as the pod's annotation says it. */
+export function runnerPullsWith(
+  settings: Pick<VmSettings, 'runnerImage' | 'runnerImagePullPolicy' | 'runnerPullSecret'>,
+): string {
+  const { runnerImage: image, runnerImagePullPolicy: policy, runnerPullSecret: secret } = settings;
+  return pullsWithText({ image, policy, secret });
 }
 
 /** The services that get a port of the node where neither VM nor VMConfig says so. */

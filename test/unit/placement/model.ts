@@ -190,6 +190,7 @@ function reconcile(world: World, state: State, o: number, v: number): State | un
     node: undefined,
     claim: undefined,
     pullSecretVersion: undefined,
+    pullsWith: '',
     isNodeLost: false,
     unsaved: [],
     saveWaitMs: 0,

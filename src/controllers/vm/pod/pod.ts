@@ -32,7 +32,7 @@ import { suspendSeconds } from '../facts/hibernation.ts';
 import { neighbourhood } from './neighbourhood.ts';
 import { labelMetadata } from './podlabels.ts';
 import { containerPorts, runnerPorts, vncPodPort } from './podports.ts';
-import type { VmSettings } from '../settings.ts';
+import { runnerPullsWith, type VmSettings } from '../settings.ts';
 import type { Submitted } from '../../../api/object.ts';
 
 /** Where the pod goes: the node that placement chose, or wherever kube-scheduler finds room (`whenFull: Pod`). */
@@ -86,6 +86,7 @@ export function buildPod(input: PodInput): Submitted<Pod> {
         [annotations.controlKeys]: input.controlKeys,
         [annotations.runnerSpec]: JSON.stringify(runnerSpec(input)),
         [effectiveAnnotation]: JSON.stringify(input.effective),
+        [annotations.pullsWith]: runnerPullsWith(input.settings),
         ...(input.pullSecretVersion === undefined ? {} : { [pullSecretAnnotation]: input.pullSecretVersion }),
         ...(input.traceparent === undefined ? {} : { [annotations.traceparent]: input.traceparent }),
       },

@@ -205,6 +205,11 @@ describe('what is decided for a disk', () => {
       { kind: 'watch' },
     ],
     [
+      'a worker that cannot begin and would be another by now makes room for it',
+      observed(anImage(remote), { hasPods: true, worker: { phase: 'Outdated' } }),
+      { kind: 'stopWorkers' },
+    ],
+    [
       'a worker that is done is believed',
       observed(anImage(remote), { hasPods: true, worker: { phase: 'Done', result: done } }),
       { kind: 'finish', result: done },

@@ -42,6 +42,8 @@ let calls: string[];
 /** Registries that were opened, in order. */
 let opened: string[];
 const event = vi.fn();
+/** Chart value `runner.pullSecret`. */
+const pullSecret: { current: string | undefined } = { current: undefined };
 const backoff = { current: new WorkBackoff() };
 let vanished: VanishedDisks;
 let reconciler: ImageReconciler;
@@ -121,6 +123,7 @@ beforeEach(() => {
   outage = undefined;
   secretRefusal = undefined;
   liveUsers = undefined;
+  pullSecret.current = undefined;
   store = memoryRegistry();
   event.mockReset();
   vanished = new VanishedDisks();
@@ -149,6 +152,9 @@ beforeEach(() => {
     settings: {
       store: storeSettings,
       workerImage: 'worker',
+      get workerPullSecret() {
+        return pullSecret.current;
+      },
       workerPort: 8444,
       runnerPort: 8443,
       uploadExpiryMs: 86_400_000,
@@ -374,6 +380,32 @@ describe('a worker pod', () => {
     pods = [aWorker({ phase: 'Pending' })];
     expect(await pass()).toEqual({ requeueAfterMs: 5_000 });
     expect(stored?.status).toMatchObject({ progress: 30, worker: workerPodName(idOf()) });
+  });
+
+  test('that cannot pull makes way for one with the pull Secret of now, and that one stays', async () => {
+    given(remote);
+    await pass();
+    const waiting = { reason: 'ImagePullBackOff', message: 'denied' };
+    const container = { name: 'worker', image: '', imageID: '', ready: false, restartCount: 0 };
+    const status: PodStatus = { phase: 'Pending', containerStatuses: [{ ...container, state: { waiting } }] };
+    pods = pods.map((pod) => ({ ...pod, status }));
+    seen();
+    await pass();
+    expect(pods).toHaveLength(1);
+    pullSecret.current = 'registry';
+    seen();
+    await pass();
+    expect(pods).toEqual([]);
+    seen();
+    await pass();
+    expect(pods[0]?.spec.imagePullSecrets).toContainEqual({ name: 'registry' });
+    pods = pods.map((pod) => ({ ...pod, status }));
+    seen();
+    await pass();
+    calls = [];
+    seen();
+    await pass();
+    expect(calls).toEqual([]);
   });
 
   test('that is done makes its Image ready before the pod goes', async () => {

@@ -1,14 +1,24 @@
 import { expect, test } from 'vitest';
 import { buildWorkerPod } from '../../../../src/controllers/image/workerpod.ts';
+import type { ImageSettings } from '../../../../src/controllers/image/settings.ts';
 import { anImage } from './builders.ts';
 
-test('a worker pod goes to Linux nodes only', () => {
-  const pod = buildWorkerPod({
+const image = 'registry.example.com/svc3:test';
+const build = (settings: Partial<ImageSettings> = {}) =>
+  buildWorkerPod({
     disk: anImage({ blank: { size: '1Gi' } }),
     kind: 'Image',
     id: 'a'.repeat(32),
     spec: { source: { type: 'remote', reference: 'r.example.com/debian:12' } },
-    settings: { scratchBytes: 2 ** 30, workerImage: 'registry.example.com/svc3:test' },
+    settings: { scratchBytes: 2 ** 30, workerImage: image, ...settings },
   } as never);
-  expect(pod.spec.nodeSelector).toEqual({ 'kubernetes.io/os': 'linux' });
+
+test('a worker pod goes to Linux nodes only', () => {
+  expect(build().spec.nodeSelector).toEqual({ 'kubernetes.io/os': 'linux' });
+});
+
+test('a worker pod says what its image is pulled with, whatever a webhook makes of that', () => {
+  const pod = build({ workerImagePullPolicy: 'Always', workerPullSecret: 'registry' });
+  const said = pod.metadata.annotations?.['svc3.dev/pulls-with'] ?? '';
+  expect(JSON.parse(said)).toEqual({ image, policy: 'Always', secret: 'registry' });
 });

@@ -5,7 +5,11 @@ import { done } from './builders.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 
 const pod = (status: PodStatus, deletionTimestamp?: string): Pod => ({
-  metadata: storedMeta({ name: 'w', ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }) }),
+  metadata: storedMeta({
+    name: 'w',
+    annotations: { 'svc3.dev/pulls-with': 'this' },
+    ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }),
+  }),
   spec: { containers: [] },
   status,
 });
@@ -19,14 +23,22 @@ function ended(exitCode: number, message: string, more: Partial<PodStatus> = {})
   });
 }
 
+const view = (one: Pod, pullsWith = 'this') => workerView(one, 5, pullsWith);
+
+function waits(reason: string): Pod {
+  const waiting = { reason, message: 'why' };
+  const container = { name: 'worker', ready: false, restartCount: 0, image: '', imageID: '' };
+  return pod({ phase: 'Pending', containerStatuses: [{ ...container, state: { waiting } }] });
+}
+
 describe('a worker pod', () => {
   test('that is done tells what it made', () => {
-    expect(workerView(ended(0, JSON.stringify(done)), 5)).toEqual({ phase: 'Done', result: done });
+    expect(view(ended(0, JSON.stringify(done)))).toEqual({ phase: 'Done', result: done });
   });
 
   test('that refused a disk tells why', () => {
     const failure = { result: 'Failed', reason: 'DiskRefused', message: 'no' };
-    expect(workerView(ended(1, JSON.stringify(failure)), 5)).toMatchObject({ phase: 'Failed', failure });
+    expect(view(ended(1, JSON.stringify(failure)))).toMatchObject({ phase: 'Failed', failure });
   });
 
   test.each<[string, Pod, string]>([
@@ -40,7 +52,7 @@ describe('a worker pod', () => {
     ],
     ['claims to be done and is not', ended(0, '{"result":"Done","digest":"x"}'), 'the worker pod failed'],
   ])('that %s has failed', (_what, ending, message) => {
-    expect(workerView(ending, 5)).toMatchObject({
+    expect(view(ending)).toMatchObject({
       phase: 'Failed',
       failure: { reason: 'WorkerFailed', message: expect.stringContaining(message) },
     });
@@ -56,7 +68,7 @@ describe('a worker pod', () => {
       imageID: '',
       state: { waiting },
     };
-    expect(workerView(pod({ phase: 'Pending', containerStatuses: [status] }), 5)).toMatchObject({
+    expect(view(pod({ phase: 'Pending', containerStatuses: [status] }))).toMatchObject({
       phase: 'Waiting',
       message: 'waiting for the worker pod: ImagePullBackOff: no such image',
     });
@@ -65,9 +77,27 @@ describe('a worker pod', () => {
       status: 'False' as const,
       message: '0/1 nodes are available',
     };
-    expect(workerView(pod({ phase: 'Pending', conditions: [unscheduled] }), 5)).toMatchObject({
+    expect(view(pod({ phase: 'Pending', conditions: [unscheduled] }))).toMatchObject({
       message: 'waiting for the worker pod: 0/1 nodes are available',
     });
+  });
+
+  test.each(['ErrImagePull', 'ImagePullBackOff', 'ErrImageNeverPull', 'CreateContainerError'])(
+    'that cannot start (%s) is outdated where another would be pulled otherwise',
+    (reason) => {
+      expect(view(waits(reason), 'other')).toEqual({ phase: 'Outdated' });
+      expect(view(waits(reason))).toMatchObject({ phase: 'Waiting' });
+      const ofBefore = waits(reason);
+      expect(view({ ...ofBefore, metadata: storedMeta({ name: 'w' }) })).toEqual({ phase: 'Outdated' });
+    },
+  );
+
+  test('that is on its way or at work is not outdated', () => {
+    expect(view(waits('ContainerCreating'), 'other')).toMatchObject({ phase: 'Waiting' });
+    expect(view(pod({ phase: 'Pending' }), 'other')).toMatchObject({ phase: 'Waiting' });
+    expect(view(ended(0, JSON.stringify(done)), 'other')).toMatchObject({ phase: 'Done' });
+    const going = pod(waits('ErrImagePull').status ?? {}, '1970-01-01T00:00:10Z');
+    expect(view(going, 'other')).toMatchObject({ phase: 'Deleting' });
   });
 
   test('that runs is at work, and one that is being deleted is ending', () => {
@@ -80,7 +110,7 @@ describe('a worker pod', () => {
       state: { running: {} },
     };
     const status: PodStatus = { phase: 'Running', podIP: '10.0.0.9', containerStatuses: [running] };
-    expect(workerView(pod(status), 5)).toMatchObject({ phase: 'Running', address: '10.0.0.9' });
-    expect(workerView(pod(status, '1970-01-01T00:00:10Z'), 5)).toEqual({ phase: 'Deleting', lostAt: 70_000 });
+    expect(view(pod(status))).toMatchObject({ phase: 'Running', address: '10.0.0.9' });
+    expect(view(pod(status, '1970-01-01T00:00:10Z'))).toEqual({ phase: 'Deleting', lostAt: 70_000 });
   });
 });

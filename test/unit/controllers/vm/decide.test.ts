@@ -2,7 +2,11 @@ import { describe, expect, test } from 'vitest';
 import type { Node, PersistentVolumeClaim, Pod } from '../../../../src/api/core.ts';
 import type { Vm } from '../../../../src/api/vm.ts';
 import { decide, type Observed, savingMessage } from '../../../../src/controllers/vm/decide.ts';
-import { aPod, aVm, effective, runningStatus } from './builders.ts';
+import { buildPod } from '../../../../src/controllers/vm/pod/pod.ts';
+import { runnerPullsWith, type VmSettings } from '../../../../src/controllers/vm/settings.ts';
+import { storedMeta } from '../../../support/storedmeta.ts';
+import { vmSettings } from '../../../support/operator.ts';
+import { aPod, aVm, effective, podInput, runningStatus } from './builders.ts';
 
 const now = Date.parse('2026-11-01T10:01:00Z');
 const deleted = '2026-11-01T10:00:30Z';
@@ -27,7 +31,8 @@ const asleep = aVm({
   spec: { powerState: 'Suspended' },
   status: { powerState: 'Suspended', suspendedTo: 'Disk' },
 });
-const calm = { surplus: undefined, isNodeLost: false, unsaved: [], saveWaitMs: 3_600_000 };
+const pullsWith = runnerPullsWith(vmSettings());
+const calm = { surplus: undefined, pullsWith, isNodeLost: false, unsaved: [], saveWaitMs: 3_600_000 };
 
 const ofPool = { image: undefined, cpu: undefined, memory: undefined, pool: 'ci' } as const;
 const goingPod = aPod({ metadata: { deletionTimestamp: deleted, ownerReferences: foreign } });
@@ -304,7 +309,7 @@ const rows: Row[] = [
     sentence: 'a pod that cannot pull is left alone where the pull Secret is the one it was made with',
     pod: aPod({
       nodeName: 'n1',
-      metadata: { annotations: { 'svc3.dev/pull-secret-version': '7' } },
+      metadata: { annotations: { 'svc3.dev/pull-secret-version': '7', 'svc3.dev/pulls-with': pullsWith } },
       status: {
         containerStatuses: [
           {
@@ -348,6 +353,71 @@ const rows: Row[] = [
     plan: { kind: 'report' },
   },
 ];
+
+/** A pod on n1 of an installation with these settings, in which nothing has started for this reason. */
+function aHeldUp(reason: string, given: Partial<VmSettings> = {}, restartCount = 0): Pod {
+  const built = buildPod(podInput({ settings: vmSettings(given) }));
+  const container = { name: 'runner', ready: false, restartCount, image: '', imageID: '' };
+  const state = { waiting: { reason, message: 'why' } };
+  return {
+    ...built,
+    metadata: storedMeta(built.metadata),
+    spec: { ...built.spec, nodeName: 'n1' },
+    status: { phase: 'Pending', containerStatuses: [{ ...container, state }] },
+  };
+}
+
+const badRunner = { runnerImage: 'registry.example.com/svc3-runner:bad' };
+const ofBefore = aHeldUp('ErrImagePull');
+const { 'svc3.dev/pulls-with': _pullsWith, ...unsaid } = ofBefore.metadata.annotations ?? {};
+
+rows.push(
+  ...[badRunner, { runnerImagePullPolicy: 'Never' as const }, { runnerPullSecret: 'registry' }].map(
+    (given) => ({
+      sentence: `a pod that cannot pull is made anew where the installation has another than ${JSON.stringify(given)}`,
+      pod: aHeldUp('ImagePullBackOff', given),
+      plan: { kind: 'replace', reason: 'PullRetry', node: 'n1', message: 'why' },
+    }),
+  ),
+  {
+    sentence: 'so is one that a version before has made, which does not say what it pulls with',
+    pod: { ...ofBefore, metadata: { ...ofBefore.metadata, annotations: unsaid } },
+    plan: { kind: 'replace', reason: 'PullRetry' },
+  },
+  {
+    sentence: 'so is one whose container cannot be made from another runner image',
+    pod: aHeldUp('CreateContainerError', badRunner),
+    plan: { kind: 'replace', reason: 'PullRetry', message: 'CreateContainerError: why' },
+  },
+  {
+    sentence: 'a container that cannot be made has nothing of a new pull Secret',
+    pod: aHeldUp('CreateContainerError'),
+    pullSecretVersion: '7',
+    plan: { kind: 'report' },
+  },
+  {
+    sentence: 'a pod that pulls with what the installation has is left alone',
+    pod: aHeldUp('ImagePullBackOff'),
+    plan: { kind: 'report' },
+  },
+  {
+    sentence: 'a pod that pulls still is left alone, whatever the installation has by now',
+    pod: aHeldUp('ContainerCreating', badRunner),
+    plan: { kind: 'report' },
+  },
+  {
+    sentence: 'a pod that has run before and pulls another runner image keeps its disk',
+    pod: aHeldUp('ErrImagePull', badRunner, 1),
+    plan: { kind: 'report' },
+  },
+  ...[aHeldUp('ErrImagePull', badRunner), aHeldUp('ErrImagePull')].map((pod) => ({
+    sentence: 'a pod that could not pull on a node that does not answer may have a guest by now',
+    pod,
+    pullSecretVersion: '7',
+    more: { isNodeLost: true },
+    plan: { kind: 'report' },
+  })),
+);
 
 const persistent = { ...effective, disk: { storage: 'Persistent' as const } };
 const waits = (...fields: string[]) => ({ ...believed, waiting: fields });

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Pod } from '../../../../src/api/core.ts';
 import { podNameOf, podNamesOf } from '../../../../src/controllers/vm/names.ts';
 import { observe, type ObserverParts } from '../../../../src/controllers/vm/observe.ts';
+import { vmSettings } from '../../../support/operator.ts';
 import { aPoolVm, aStandby, ownedBy } from '../vmpool/builders.ts';
 import { aPod, aVm, effective, runningStatus } from './builders.ts';
 
@@ -15,7 +16,7 @@ function podSeen(pods: readonly Pod[]): Pod | undefined {
     vms: { get: () => chose },
     nodes: { get: () => undefined },
     claims: { get: () => undefined },
-    sources: {},
+    sources: { settings: vmSettings() },
     expectations: {
       vm: () => chose,
       pod: (name: string) => pods.find(({ metadata }) => metadata.name === name),

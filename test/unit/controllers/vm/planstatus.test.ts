@@ -15,6 +15,7 @@ const nothing: Observed = {
   node: undefined,
   claim: undefined,
   pullSecretVersion: undefined,
+  pullsWith: '',
   isNodeLost: false,
   unsaved: [],
   saveWaitMs: 0,

@@ -57,6 +57,12 @@ describe('the pod of a VM', () => {
     expect(buildPod(podInput()).metadata.annotations).not.toHaveProperty([key]);
   });
 
+  test('says what its runner image is pulled with, whatever a webhook makes of that', () => {
+    const settings = vmSettings({ runnerImagePullPolicy: 'Always', runnerPullSecret: 'registry' });
+    const said = buildPod(podInput({ settings })).metadata.annotations?.['svc3.dev/pulls-with'] ?? '';
+    expect(JSON.parse(said)).toEqual({ image: settings.runnerImage, policy: 'Always', secret: 'registry' });
+  });
+
   test('names the trace of its start to the runner, and none where none is recorded', () => {
     const traceparent = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`;
     expect(runnerSpecOf({ traceparent }).traceparent).toBe(traceparent);
