@@ -1,9 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Pod } from '../../../api/core.ts';
+import { configKeyOf } from '../../../api/configkey.ts';
 import { extendedResources } from '../../../api/meta.ts';
 import { isOwnedBy } from '../../../api/owner.ts';
 import { parseQuantity } from '../../../api/quantity.ts';
 import { EffectiveSettings, type Vm, type VmSpec } from '../../../api/vm.ts';
+import type { VmConfigSpec } from '../../../api/vmconfig.ts';
 import { anotherMedium, asConfig, type Changed, changedInNextPod, changedSettings } from './changes.ts';
 import { type Effective, effectiveSettings } from './effective.ts';
 import { withLiveSettings } from './livesettings.ts';
@@ -11,7 +13,7 @@ import { digestOf, isNamed, parseImage } from './imageref.ts';
 import { effectiveAnnotation } from '../names.ts';
 import { annotatedSettings } from '../facts/annotatedsettings.ts';
 import { hasBundle } from '../facts/bundle.ts';
-import { nodePortDefaults } from '../settings.ts';
+import { templated } from '../facts/standby.ts';
 import type { Resolved, ResolveSources } from './resolve.ts';
 
 /** A pod whose settings contradict its VM or itself. */
@@ -20,12 +22,13 @@ export interface Contradicted {
   readonly message: string;
 }
 
-type Sources = Pick<ResolveSources, 'image' | 'iso' | 'settings'>;
+type Sources = Pick<ResolveSources, 'image' | 'iso' | 'settings' | 'vmConfig' | 'vmPool'>;
 
 /**
  * The settings of a VM that has its pod: frozen in its status, and before the operator has written that, in the pod's
  * annotation. Whoever may write pods in the namespace can have written the annotation: it is taken where it follows
- * from the VM under this installation's rules, and is what the pod runs. Undefined where the pod is not the VM's.
+ * from the VM under this installation's rules, or those that it can have had when the pod was made, and is what the pod runs.
+ * Undefined where the pod is not the VM's.
  */
 export function settingsOfPod(vm: Vm, pod: Pod, sources: Sources): Resolved | Contradicted | undefined {
   const frozen = vm.status?.effective;
@@ -49,7 +52,7 @@ function adoptedSettings(
 ): Pick<Resolved, 'effective' | 'warnings'> | string {
   const effective = annotatedSettings(pod);
   if (effective === undefined) return 'cannot be read';
-  const merged = mergedOver(vm, effective, sources);
+  const merged = mergedOver(vm, pod, effective, sources);
   if (merged.kind === 'refused') return `asks for what is refused: ${merged.message}`;
   const expected = EffectiveSettings.safeParse(merged.settings).data;
   if (!isDeepStrictEqual(expected, effective)) return 'does not follow from the VM';
@@ -100,10 +103,14 @@ function refusalOf({ refusal }: Changed): Pick<Resolved, 'refusal'> {
   return refusal === undefined ? {} : { refusal };
 }
 
-/** Settings follow from a VM where merging it over them, as over a VMConfig, changes nothing. */
-function mergedOver(vm: Vm, effective: EffectiveSettings, sources: Sources): Effective {
+/**
+ * Settings follow from a VM where merging it over them, as over a VMConfig, changes nothing. What the installation has said since the pod was made
+ * makes them no others.
+ */
+function mergedOver(vm: Vm, pod: Pod, effective: EffectiveSettings, sources: Sources): Effective {
   const { gpuPassthroughEnabled, hostPortsAllowed } = sources.settings;
   const spec = placedSpec(vm);
+  const asked = askedFor(vm, sources);
   return effectiveSettings({
     spec,
     config:
@@ -121,10 +128,41 @@ function mergedOver(vm: Vm, effective: EffectiveSettings, sources: Sources): Eff
       namespace: effective.imageNamespace,
     },
     iso: effective.iso,
-    gpuPassthroughEnabled,
+    gpuPassthroughEnabled: gpuPassthroughEnabled || asked.gpuPassthrough === 'Enabled',
     hostPortsAllowed,
-    services: nodePortDefaults(sources.settings),
+    portsInForce: portsInForce(pod, effective, asked),
+    portsLeftOut: effective.portsNotAllowed,
+    services: servicesIn(effective),
   });
+}
+
+/** What the VM asks for, itself or by its VMPool or VMConfig as these are now. */
+function askedFor(vm: Vm, sources: Sources): Pick<VmConfigSpec, 'gpuPassthrough' | 'ports'> {
+  const { metadata, spec } = vm;
+  const pool = spec.pool === undefined ? undefined : sources.vmPool?.(spec.pool, metadata.namespace);
+  const asking = pool === undefined ? vm : templated(vm, pool);
+  const key = configKeyOf(asking);
+  const config = key === undefined ? undefined : sources.vmConfig(key.name, key.namespace);
+  return { ...config?.spec, ...asking.spec };
+}
+
+/** Ports of the node that the installation may allow no more: the VM asks for them, and nobody can have given them to the pod since. */
+function portsInForce(
+  { spec }: Pod,
+  { ports = [] }: EffectiveSettings,
+  asked: Pick<VmConfigSpec, 'ports'>,
+): EffectiveSettings['ports'] {
+  const ofPod = spec.containers.flatMap((container) => container.ports ?? []);
+  return ports.filter(
+    ({ nodePort }) =>
+      asked.ports?.some((port) => port.nodePort === nodePort) === true &&
+      ofPod.some(({ hostPort }) => hostPort === nodePort),
+  );
+}
+
+/** The services that had a port of the node where nobody asked: a VM may ask for both whatever the installation says. */
+function servicesIn({ nodePorts }: EffectiveSettings): { ssh: boolean; screenshare: boolean } {
+  return { ssh: nodePorts?.ssh !== 'Disabled', screenshare: nodePorts?.screenshare !== 'Disabled' };
 }
 
 function sizeOf({ disk }: EffectiveSettings): number | undefined {

@@ -29,6 +29,8 @@ export interface EffectiveInput {
   readonly hostPortsAllowed: readonly PortRange[];
   /** Of a VM that has been placed: it keeps the ports of the node that it has, whatever is allowed by now. */
   readonly portsInForce?: EffectiveSettings['ports'];
+  /** Of a pod that was made: what was not allowed then, whatever is by now. */
+  readonly portsLeftOut?: EffectiveSettings['ports'];
   /** Services that get a port of the node in this installation where neither VM nor VMConfig says so. */
   readonly services: { readonly ssh: boolean; readonly screenshare: boolean };
 }
@@ -196,22 +198,26 @@ function merge(spec: VmSpec, config: VmConfigSpec | undefined): Settings {
 /** A mapping that cannot be is left out with a warning and stops nothing (contract: `reservedPorts`). */
 function usablePorts(
   ports: readonly PortMapping[],
-  { hostPortsAllowed: allowed, portsInForce = [] }: EffectiveInput,
+  { hostPortsAllowed: allowed, portsInForce = [], portsLeftOut = [] }: EffectiveInput,
   warnings: string[],
 ): { readonly mapped: PortMapping[]; readonly portsNotAllowed: PortMapping[] } {
   const mapped: PortMapping[] = [];
   const portsNotAllowed: PortMapping[] = [];
+  const isLeftOut = (nodePort: number) => portsLeftOut.some((left) => left.nodePort === nodePort);
+  const isAllowedNow = (nodePort: number) =>
+    !forbiddenHostPorts.some((range) => isIn(nodePort, range)) &&
+    allowed.some((range) => isIn(nodePort, range));
   const isAllowed = (nodePort: number) =>
-    portsInForce.some((has) => has.nodePort === nodePort) ||
-    (!forbiddenHostPorts.some((range) => isIn(nodePort, range)) &&
-      allowed.some((range) => isIn(nodePort, range)));
+    portsInForce.some((has) => has.nodePort === nodePort) || (isAllowedNow(nodePort) && !isLeftOut(nodePort));
   for (const mapping of ports) {
     const { nodePort } = mapping;
     if (nodePort === undefined || isAllowed(nodePort)) {
       mapped.push(mapping);
       continue;
     }
-    const ranges = allowed.map(({ first, last }) => `${first}-${last}`).join(', ');
+    const ranges = isAllowedNow(nodePort)
+      ? 'that its pod was made with'
+      : allowed.map(({ first, last }) => `${first}-${last}`).join(', ');
     warnings.push(`${notAllowed(nodePort)} ${ranges}; the mapping is left out`);
     portsNotAllowed.push(mapping);
   }

@@ -2,12 +2,14 @@ import { storedMeta } from '../../../support/storedmeta.ts';
 import { describe, expect, test } from 'vitest';
 import type { Pod } from '../../../../src/api/core.ts';
 import type { EffectiveSettings, Vm, VmSpec } from '../../../../src/api/vm.ts';
-import type { VmConfigSpec } from '../../../../src/api/vmconfig.ts';
+import type { VmConfig, VmConfigSpec } from '../../../../src/api/vmconfig.ts';
+import type { VmPool } from '../../../../src/api/vmpool.ts';
 import { settingsOfPod } from '../../../../src/controllers/vm/resolve/adoption.ts';
-import { effectiveSettings } from '../../../../src/controllers/vm/resolve/effective.ts';
+import { type EffectiveInput, effectiveSettings } from '../../../../src/controllers/vm/resolve/effective.ts';
 import { withLiveSettings } from '../../../../src/controllers/vm/resolve/livesettings.ts';
 import type { SavedGuest } from '../../../../src/controllers/vm/resolve/savedguest.ts';
 import { buildPod } from '../../../../src/controllers/vm/pod/pod.ts';
+import type { VmSettings } from '../../../../src/controllers/vm/settings.ts';
 import { vmSettings } from '../../../support/operator.ts';
 import { aVm, effective, podInput } from './builders.ts';
 
@@ -21,17 +23,22 @@ const sources = {
   image: (name: string) =>
     name === 'golden' ? ({ status: { reference: stored.image } } as never) : undefined,
   iso: (name: string) => (name === 'cd' ? ({ status: { reference: stored.iso } } as never) : undefined),
+  vmConfig: () => undefined,
   settings,
 };
 
-/** The pod as the operator makes it for a VM of this spec with this VMConfig. */
+/** The pod as the operator makes it for a VM of this spec with this VMConfig, `web`. */
 function made(
   spec: Partial<VmSpec>,
   config?: VmConfigSpec,
-  references: { image?: string; iso?: string; guest?: SavedGuest } = {},
+  references: { image?: string; iso?: string; guest?: SavedGuest } & Partial<
+    Pick<EffectiveInput, 'services' | 'hostPortsAllowed'>
+  > = {},
 ) {
   const vm = aVm({ spec: { ...spec, ...(config === undefined ? {} : { config: 'web' }) } });
   const { image = effective.image, iso, guest } = references;
+  const { services = { ssh: true, screenshare: true }, hostPortsAllowed = settings.hostPortsAllowed } =
+    references;
   const name = guest === undefined ? undefined : spec.image;
   const result = effectiveSettings({
     spec: vm.spec,
@@ -39,8 +46,8 @@ function made(
     image: { reference: image, architecture: 'amd64', name, guest },
     iso,
     gpuPassthroughEnabled: true,
-    hostPortsAllowed: settings.hostPortsAllowed,
-    services: { ssh: true, screenshare: true },
+    hostPortsAllowed,
+    services,
   });
   if (result.kind === 'refused') throw new Error(result.message);
   const built = buildPod(podInput({ vm, effective: result.settings, settings }));
@@ -198,6 +205,126 @@ describe('settings that somebody has written', () => {
   test("do not matter in a pod that is not the VM's", () => {
     const outsider = { ...pod, metadata: { ...pod.metadata, ownerReferences: [] } };
     expect(said(vm, annotate(outsider, '{'))).toBeUndefined();
+  });
+});
+
+describe('a pod that was made before the chart values changed', () => {
+  const gpu = { gpuPassthrough: 'Enabled' } as const;
+  const ports = [{ nodePort: 20_080, guestPort: 80, protocol: 'TCP' as const }];
+  const narrow = vmSettings({ hostPortsAllowed: [{ first: 20_000, last: 20_050 }] });
+  const inInstallation = (installation: VmSettings, config?: VmConfigSpec) => ({
+    ...sources,
+    vmConfig: (name: string, namespace: string) =>
+      name === 'web' && namespace === 'team' && config !== undefined
+        ? ({ spec: config } as VmConfig)
+        : undefined,
+    settings: installation,
+  });
+  const adopted = ({ vm, pod }: ReturnType<typeof made>, ...now: Parameters<typeof inInstallation>) =>
+    settingsOfPod(vm, pod, inInstallation(...now));
+  const withoutPorts = { ssh: false, screenshare: false };
+
+  test.each<[string, VmConfigSpec | undefined]>([
+    ['of its own', undefined],
+    ['of a VMConfig', { cpu: 2 }],
+  ])('has the ports of the node for its services that it has, with settings %s', (_whose, config) => {
+    const found = made({}, config);
+    expect(adopted(found, vmSettings({ nodePorts: withoutPorts }), config)).toMatchObject({
+      kind: 'resolved',
+      effective: found.effective,
+      warnings: [],
+    });
+    const without = made({}, config, { services: withoutPorts });
+    expect(without.effective.nodePorts).toEqual({ ssh: 'Disabled', screenshare: 'Disabled' });
+    expect(adopted(without, vmSettings(), config)).toMatchObject({ effective: without.effective });
+  });
+
+  test.each([
+    ['ssh', 'screenshare'],
+    ['screenshare', 'ssh'],
+  ] as const)('has a port of the node for %s alone where that is so', (service, other) => {
+    const found = made({}, undefined, { services: { ...withoutPorts, [service]: true } });
+    expect(adopted(found, vmSettings())).toMatchObject({
+      effective: { nodePorts: { [service]: 'Enabled', [other]: 'Disabled' } },
+    });
+  });
+
+  test.each<[string, Partial<VmSpec>, VmConfigSpec | undefined]>([
+    ['of its own', { ports }, undefined],
+    ['of a VMConfig', {}, { ports }],
+  ])('has a mapping %s that the installation allows no more', (_whose, spec, config) => {
+    expect(adopted(made(spec, config), narrow, config)).toMatchObject({
+      kind: 'resolved',
+      effective: { ports },
+      warnings: [],
+    });
+  });
+
+  test.each<[string, Partial<VmSpec>, VmConfigSpec | undefined]>([
+    ['of its own', { ports }, undefined],
+    ['of a VMConfig', {}, { ports }],
+  ])('lacks a mapping %s that the installation did not allow', (_whose, spec, config) => {
+    const found = adopted(
+      made(spec, config, { hostPortsAllowed: narrow.hostPortsAllowed }),
+      settings,
+      config,
+    );
+    expect(found).toMatchObject({
+      kind: 'resolved',
+      warnings: [
+        'ports: nodePort 20080 is not in the allowed range that its pod was made with; the mapping is left out',
+      ],
+    });
+    expect(found).not.toHaveProperty('effective.ports');
+  });
+
+  test.each<[string, Partial<VmSpec>, VmConfigSpec | undefined]>([
+    ['of its own', gpu, undefined],
+    ['of a VMConfig', {}, gpu],
+  ])('has a GPU %s that the installation gives no more', (_whose, spec, config) => {
+    expect(adopted(made(spec, config), vmSettings(), config)).toMatchObject({
+      kind: 'resolved',
+      effective: gpu,
+    });
+  });
+
+  test('has what its VM asks for by the template of its pool', () => {
+    const { vm, pod, effective: own } = made({}, { ports });
+    const { config: _config, image: _image, ...spec } = vm.spec;
+    const ofPool = { ...vm, spec: { ...spec, pool: 'ci' } };
+    const vmPool = () => ({ spec: { template: { image: effective.image, ports } } }) as VmPool;
+    expect(settingsOfPod(ofPool, pod, { ...inInstallation(narrow), vmPool })).toMatchObject({
+      effective: own,
+    });
+    expect(settingsOfPod(ofPool, pod, inInstallation(narrow))).toMatchObject({ kind: 'contradicted' });
+  });
+
+  test('has no mapping and no GPU that nobody asks for', () => {
+    const other = { cpu: 2 };
+    const words = expect.stringContaining('does not follow from the VM');
+    expect(adopted(made({}, { ports }), narrow, other)).toMatchObject({ message: words });
+    const refused = expect.stringContaining('GPU passthrough is not enabled');
+    expect(adopted(made({}, gpu), vmSettings(), other)).toMatchObject({ message: refused });
+  });
+
+  test('has nothing that only its annotation has', () => {
+    const {
+      vm,
+      pod,
+      effective: own,
+    } = made({ ports }, undefined, {
+      hostPortsAllowed: narrow.hostPortsAllowed,
+    });
+    const { portsNotAllowed: _left, ...rest } = own;
+    const lied = { vm, pod: annotate(pod, JSON.stringify({ ...rest, ports })), effective: own };
+    expect(adopted(lied, narrow)).toMatchObject({ message: expect.stringContaining('does not follow') });
+    const without = made({ ...gpu, vncConsole: 'Disabled' });
+    const plain = made({ vncConsole: 'Disabled' });
+    const text = JSON.stringify(without.effective);
+    const withGpu = { ...without, pod: annotate(plain.pod, text) };
+    expect(adopted(withGpu, vmSettings())).toMatchObject({
+      message: expect.stringContaining('do not agree on the GPU'),
+    });
   });
 });
 

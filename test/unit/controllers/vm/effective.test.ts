@@ -404,6 +404,18 @@ describe('the other settings', () => {
     },
   );
 
+  test('a mapping that a pod was made without is left out of it, whatever is allowed by now', () => {
+    const left = { nodePort: 20000, guestPort: 80, protocol: 'TCP' as const };
+    const other = { ...left, nodePort: 20001 };
+    const result = effectiveSettings(input({ spec: { ports: [left, other] }, portsLeftOut: [left] }));
+    expect(result).toMatchObject({
+      settings: { ports: [other], portsNotAllowed: [left] },
+      warnings: [
+        'ports: nodePort 20000 is not in the allowed range that its pod was made with; the mapping is left out',
+      ],
+    });
+  });
+
   test.each([19999, 30000, 8822, 443])('a mapping of node port %i is left out with a warning', (nodePort) => {
     const result = effectiveSettings(
       input({ spec: { ports: [{ nodePort, guestPort: 80, protocol: 'TCP' }] } }),
