@@ -8,7 +8,7 @@ import type { VmPool, VmPoolStatus } from '../../api/vmpool.ts';
 import { buildPod, type PodInput } from '../vm/pod/pod.ts';
 import { ownLabels } from '../vm/pod/podlabels.ts';
 import { digest, templateDigest } from '../vm/facts/standby.ts';
-import type { VmSettings } from '../vm/settings.ts';
+import { runnerPullsWith, type VmSettings } from '../vm/settings.ts';
 
 /** A new name for a pod of the pool: no two pods of it ever have the same. */
 export function newStandbyName(pool: VmPool): string {
@@ -36,12 +36,23 @@ export function templateVm({ metadata, spec: { template } }: VmPool, name: strin
 }
 
 /** Digest of all that a pod of the pool is made from: another one is to be made where it changes. */
-export function revisionOf(
-  pool: VmPool,
-  effective: EffectiveSettings,
-  { runnerImage }: Pick<VmSettings, 'runnerImage'>,
-): string {
-  return digest({ effective, standby: pool.spec.standby, runnerImage });
+export function revisionOf(pool: VmPool, effective: EffectiveSettings, settings: VmSettings): string {
+  return digest({ effective, standby: pool.spec.standby, installation: installationOf(settings) });
+}
+
+/** What the installation says of a pod, and of where it goes, beside what its effective settings follow from. */
+function installationOf(settings: VmSettings) {
+  return {
+    pullsWith: runnerPullsWith(settings),
+    accelerator: settings.accelerator,
+    cpuOvercommit: settings.cpuOvercommit,
+    ephemeralLimitBytes: settings.ephemeralLimitBytes,
+    graceSeconds: settings.graceSeconds,
+    portRanges: settings.portRanges,
+    priorityClassName: settings.priorityClassName,
+    readinessSeconds: settings.readinessSeconds,
+    vmMetrics: settings.vmMetrics,
+  };
 }
 
 /** The pod of a guest that waits: that of a VM but for its owner, its labels, and what its runner is told. Pure. */

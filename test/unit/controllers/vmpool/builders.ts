@@ -3,6 +3,8 @@ import type { Vm, VmSpec, VmStatus } from '../../../../src/api/vm.ts';
 import type { VmPool, VmPoolSpec } from '../../../../src/api/vmpool.ts';
 import { ownershipPatch } from '../../../../src/controllers/vm/pool/claims.ts';
 import { buildStandby, templateVm } from '../../../../src/controllers/vmpool/standbypod.ts';
+import type { VmSettings } from '../../../../src/controllers/vm/settings.ts';
+import { vmSettings } from '../../../support/operator.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 import { aVm, effective, podInput, runningStatus } from '../vm/builders.ts';
 
@@ -28,7 +30,8 @@ export interface StandbyGiven {
   /** Whether its guest waits; else it boots. */
   readonly isIdle?: boolean;
   readonly createdAt?: string;
-  readonly runnerImage?: string;
+  /** Of the installation that has made it. */
+  readonly installation?: Partial<VmSettings>;
 }
 
 export const bornAt = '2026-11-01T10:00:00Z';
@@ -36,16 +39,14 @@ export const bornAt = '2026-11-01T10:00:00Z';
 /** A pod of the pool on n1 with this name, whose guest waits. */
 export function aStandby(
   name: string,
-  { pool = aPool(), settings = {}, isIdle = true, createdAt = bornAt, runnerImage }: StandbyGiven = {},
+  { pool = aPool(), settings = {}, isIdle = true, createdAt = bornAt, installation }: StandbyGiven = {},
 ): Pod {
   const input = podInput({
     vm: templateVm(pool, `svc3-pool-${name}`),
     effective: { ...effective, ...settings },
+    settings: vmSettings(installation),
   });
-  const pod = buildStandby(
-    pool,
-    runnerImage === undefined ? input : { ...input, settings: { ...input.settings, runnerImage } },
-  );
+  const pod = buildStandby(pool, input);
   const metadata = { uid: `uid-${name}`, resourceVersion: '5', creationTimestamp: createdAt };
   return {
     ...pod,

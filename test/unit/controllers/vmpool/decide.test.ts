@@ -7,6 +7,7 @@ import {
   type StandbyView,
 } from '../../../../src/controllers/vmpool/decide.ts';
 import { revisionOf } from '../../../../src/controllers/vmpool/standbypod.ts';
+import type { VmSettings } from '../../../../src/controllers/vm/settings.ts';
 import { vmSettings } from '../../../support/operator.ts';
 import { effective } from '../vm/builders.ts';
 import { aNode, aPool, aStandby, bornAt, type StandbyGiven } from './builders.ts';
@@ -20,7 +21,7 @@ function view(name: string, given: StandbyGiven & Partial<Omit<StandbyView, 'pod
 
 const booting = (name: string, createdAt = bornAt) => view(name, { isIdle: false, createdAt });
 const outdated = (name: string, given: StandbyGiven = {}) =>
-  view(name, { runnerImage: 'svc3-runner:before', ...given });
+  view(name, { installation: { runnerImage: 'svc3-runner:before' }, ...given });
 const at = (second: number) => new Date(Date.parse(bornAt) + second * 1000).toISOString();
 
 function decided(
@@ -154,6 +155,31 @@ describe('a guest is replaced', () => {
       create: 0,
       idle: 1,
     });
+  });
+});
+
+describe('guests of other chart values', () => {
+  const { portRanges } = vmSettings();
+  test.each<Partial<VmSettings>>([
+    { portRanges: { ...portRanges, vnc: { first: 5999, last: 6048 } } },
+    { portRanges: { ...portRanges, ssh: { first: 9000, last: 9049 } } },
+    { vmMetrics: true },
+    { graceSeconds: 7 },
+    { readinessSeconds: 7 },
+    { priorityClassName: 'low' },
+    { ephemeralLimitBytes: 2 ** 30 },
+    { runnerPullSecret: 'registry' },
+    { cpuOvercommit: 8 },
+    { accelerator: 'tcg' },
+  ])('%j make way one by one', (installation) => {
+    const before = [view('1', { installation }), view('2', { installation })];
+    expect(decided(before, { minIdle: 2 })).toMatchObject({ delete: [], create: 2, idle: 2 });
+    expect(given(decided([...before, view('3')], { minIdle: 2 }))).toEqual(['2: it is outdated']);
+  });
+
+  test('that are no part of a pod wait on', () => {
+    const installation = { saveWaitMs: 1, storageClassName: 'fast', whenFull: 'Pod' } as const;
+    expect(decided([view('1', { installation })])).toMatchObject({ delete: [], create: 0 });
   });
 });
 

@@ -333,7 +333,8 @@ test('a pod that kube-apiserver refuses is the pool’s condition, and is tried 
 });
 
 describe('where a pod is refused, an outdated guest', () => {
-  const outdatedPod = () => aStandby('1', { ...(pool === undefined ? {} : { pool }), runnerImage: 'before' });
+  const outdatedPod = () =>
+    aStandby('1', { ...(pool === undefined ? {} : { pool }), installation: { runnerImage: 'before' } });
   const quota = new Svc3Error('Forbidden', 'exceeded quota: vms, requested: pods=1');
 
   beforeEach(() => {
@@ -650,7 +651,7 @@ describe('tools that follow kstatus', () => {
 
   test('wait for the guest for which one that is outdated makes way', async () => {
     pool = named({ minIdle: 1, maxSize: 1, template: { image: `registry.example.com/base@${digest}` } });
-    pods = [aStandby('1', { pool, runnerImage: 'before' })];
+    pods = [aStandby('1', { pool, installation: { runnerImage: 'before' } })];
     const reconciler = aReconciler();
     expect(await passAt(reconciler, 0)).toBe('InProgress Preparing');
     expect(await passAt(reconciler, 1_000)).toBe('InProgress Preparing');
