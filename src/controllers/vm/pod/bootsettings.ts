@@ -24,12 +24,16 @@ export function bootValues(
   };
 }
 
-/** The same as it is told with a start; the version tells two of them apart. */
+/**
+ * The same as it is told with a start; the version tells two of them apart. What the installation says is no part of it: an operator that is given
+ * another chart value knows again what the one before has told.
+ */
 export function bootSettings(
   effective: EffectiveSettings,
   settings: Pick<VmSettings, 'readinessSeconds'>,
 ): NonNullable<PowerRequest['settings']> {
   const values = bootValues(effective, settings);
-  const version = createHash('sha256').update(JSON.stringify(values)).digest('hex').slice(0, 32);
+  const asked = { ...values, readiness: effective.readiness };
+  const version = createHash('sha256').update(JSON.stringify(asked)).digest('hex').slice(0, 32);
   return { version, values };
 }

@@ -24,6 +24,12 @@ test.each(changes)('a boot with %j has other settings, of another version', (cha
   expect(told(change).version).not.toBe(told({}).version);
 });
 
+test('a boot is told how long this installation waits for an answer, under the same version', () => {
+  const other = bootSettings(effective, vmSettings({ readinessSeconds: 7 }));
+  expect(other.values.readiness).toMatchObject({ timeoutSeconds: 7 });
+  expect(other.version).toBe(told({}).version);
+});
+
 test('what needs another pod changes nothing that a boot is told', () => {
   expect(told({ tag: 'fast', iso: 'r.example.com/iso' })).toEqual(told({}));
 });

@@ -787,8 +787,12 @@ describe('settings that wait for a boot', () => {
     expect(links.observe('k', asked('one'), pod(false), { settings: later })?.booted).toEqual(settings);
   });
 
-  test('are known again by an operator that has just started', async () => {
-    const { links, runner } = aRunner({ settingsVersion: version });
+  test.each([
+    ['has just started', {}],
+    ['waits for answers of guests otherwise than the one before', { readinessSeconds: 7 }],
+  ])('are known again by an operator that %s', async (_what, before) => {
+    const told = bootSettings(settings, vmSettings(before));
+    const { links, runner } = aRunner({ settingsVersion: told.version });
     links.observe('k', aVm(), pod(true), { settings });
     await answered(runner, 1);
     expect(links.observe('k', aVm(), pod(true), { settings })?.booted).toEqual(settings);
