@@ -3,7 +3,8 @@
 /** The cluster that is asked for. */
 export interface UpOptions {
   readonly name: string;
-  readonly nodes: number;
+  /** Absent: as many as the last time, at first one. */
+  readonly nodes?: number;
   /** Only etcd and the control plane, on loopback, without root. */
   readonly controlPlane: boolean;
   /** Only Kubernetes and the registry, without svc3. */

@@ -8,14 +8,13 @@ const devUp = command({
   path: ['dev', 'up'],
   summary: 'Start a local cluster with svc3 in it',
   description:
-    'Everything in it is the real thing: etcd, Kubernetes, containerd, an OCI registry, svc3 installed by its chart. It needs root or sudo; with --control-plane it is only etcd and the control plane on loopback, without root. A cluster that runs already is left as it is. DNS, resource metrics, network policies and GPU passthrough are there where they were asked for once, until the state is purged. One cluster at a time is reachable from this machine at the addresses of its nodes; `svc3 dev status` says which.',
+    'Everything in it is the real thing: etcd, Kubernetes, containerd, an OCI registry, svc3 installed by its chart. It needs root or sudo; with --control-plane it is only etcd and the control plane on loopback, without root. A cluster that runs already is left as it is. A start with fewer nodes than the last time says which ones go, with the Ephemeral disks of VMs on them. DNS, resource metrics, network policies and GPU passthrough are there where they were asked for once, until the state is purged. One cluster at a time is reachable from this machine at the addresses of its nodes; `svc3 dev status` says which.',
   options: {
     nodes: {
       kind: 'integer',
       unit: 'nodes',
       placeholder: 'N',
-      summary: 'Number of nodes, 1 to 9',
-      fallback: 1,
+      summary: 'Number of nodes, 1 to 9; absent: as many as the last time, at first 1',
     },
     name: {
       kind: 'text',
@@ -39,7 +38,7 @@ const devUp = command({
     },
   },
   examples: [
-    { line: 'svc3 dev up', summary: 'A cluster with one node' },
+    { line: 'svc3 dev up', summary: 'A cluster with one node, or the one that was there before' },
     { line: 'svc3 dev up --nodes 3', summary: 'With three nodes' },
     { line: 'svc3 dev up --dns --network-policies', summary: 'With DNS and enforced network policies' },
     { line: 'svc3 dev up --control-plane', summary: 'Only the control plane, in seconds' },
@@ -48,7 +47,7 @@ const devUp = command({
     const cluster = await localCluster();
     const { status, changed } = await cluster.up({
       name: options.name,
-      nodes: options.nodes,
+      ...(options.nodes === undefined ? {} : { nodes: options.nodes }),
       controlPlane: options['control-plane'],
       demo: options.demo,
       gpuPassthrough: options['gpu-passthrough'],

@@ -4,7 +4,7 @@ import { chown, mkdir, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { invalidField } from '../../errors.ts';
-import { allNodes, maxNodes } from '../shared/addresses.ts';
+import { allNodes, lossOf, maxNodes } from '../shared/addresses.ts';
 import { ensurePackages } from '../images/debian.ts';
 import { gpuNodeRequirements, startGpuNode } from '../gpu/gpunode.ts';
 import { hashOf } from '../images/hash.ts';
@@ -55,7 +55,8 @@ export const fullClusterTools: readonly ToolGroupName[] = [
 
 export interface UpOptions {
   readonly places: Places;
-  readonly nodes: number;
+  /** Absent: as many as the last time, at first one. */
+  readonly nodes?: number;
   /** Start a VM to look at. */
   readonly demo?: boolean;
   /** Allow GPU passthrough in the cluster; once asked for, it stays. */
@@ -93,8 +94,9 @@ const program = fileURLToPath(new URL('../../bin/localcluster.ts', import.meta.u
  * in which only svc3 failed stays to be looked at.
  */
 export async function up(options: UpOptions): Promise<boolean> {
-  const { places, nodes, signal } = options;
+  const { places, signal } = options;
   const most = options.gpuNode === true ? maxNodes - 1 : maxNodes;
+  const nodes = options.nodes ?? (await readSettings(places))?.nodes ?? 1;
   if (!Number.isInteger(nodes) || nodes < 1 || nodes > most)
     throw invalidField('nodes', `a local cluster has 1 to ${most} nodes`);
   // Before what takes a quarter of an hour the first time.
@@ -133,15 +135,19 @@ async function prepare(options: UpOptions): Promise<Tools> {
 /** The cluster if it had to be started. */
 async function ensureRunning(options: UpOptions, tools: Tools): Promise<Supervised | undefined> {
   if ((await findRunning(options)) !== undefined) return undefined;
-  const { places, nodes, signal, progress, hostLink = true } = options;
+  const { places, signal, progress, hostLink = true } = options;
   signal.throwIfAborted();
-  const settings = await ensureSettings(places, nodes, askedOf(options));
+  const before = await readSettings(places);
+  const settings = await ensureSettings(places, options.nodes, askedOf(options));
+  const loss = lossOf(before?.nodes ?? 0, settings.nodes);
+  if (loss !== undefined)
+    progress(`${loss}: the cluster starts with ${settings.nodes} of ${before?.nodes} nodes`);
   // Heartbeats have whole seconds.
   const startedAt = Math.floor(Date.now() / 1000) * 1000;
   const supervised = await startSupervised({ places, settings, hostLink, program, signal, progress });
   try {
     const kubectl = createKubectl(tools, places.kubeconfig, signal);
-    const names = allNodes(nodes).map((node) => node.name);
+    const names = allNodes(settings.nodes).map((node) => node.name);
     await createSteps(places.cache, progress).run('waiting for the nodes', () =>
       untilNodesReady(kubectl, names, startedAt, signal),
     );

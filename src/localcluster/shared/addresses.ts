@@ -30,3 +30,12 @@ export function nodeAddresses(index: number): NodeAddresses {
 export function allNodes(count: number): NodeAddresses[] {
   return Array.from({ length: count }, (_, position) => nodeAddresses(position + 1));
 }
+
+/** What is lost where a cluster of `before` nodes starts with `after`; undefined where nothing is. */
+export function lossOf(before: number, after: number): string | undefined {
+  if (after >= before) return undefined;
+  const names = allNodes(before)
+    .slice(after)
+    .map(({ name }) => name);
+  return `${names.join(', ')} ${names.length === 1 ? 'goes' : 'go'}, with the Ephemeral disks of VMs there`;
+}

@@ -90,16 +90,16 @@ export interface Asked {
   readonly gpuPassthrough?: boolean;
 }
 
-/** The settings of the last time, or new ones, with what is asked for now. */
+/** The settings of the last time, or new ones, with what is asked for now; `nodes` undefined is not asked for. */
 export async function ensureSettings(
   places: Places,
-  nodes: number,
+  nodes: number | undefined,
   { addons, gpuPassthrough = false }: Asked = {},
 ): Promise<Settings> {
   const old = await readSettings(places);
   const [kubernetes = 0, registry = 0, api = 0] = old === undefined ? await freePorts(3) : [];
   const settings: Settings = {
-    nodes,
+    nodes: nodes ?? old?.nodes ?? 1,
     addons: mergedAddons(old?.addons, addons),
     gpuPassthrough: old?.gpuPassthrough === true || gpuPassthrough,
     ports: old?.ports ?? { kubernetes, registry, api },

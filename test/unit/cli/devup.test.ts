@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { ClusterStatus, LocalCluster } from '../../../src/cli/localcluster.ts';
+import type { ClusterStatus, LocalCluster, UpOptions } from '../../../src/cli/localcluster.ts';
 import { run } from './environment.ts';
 
 /** `svc3 dev up` of a cluster that was there before. */
@@ -21,6 +21,21 @@ const degraded = {
     { name: 'node1 kubelet', state: 'ended' },
   ],
 };
+
+test.each([
+  [[], undefined],
+  [['--nodes', '3'], 3],
+])(
+  'with %j the cluster is asked for %s nodes: who names none keeps those that there are',
+  async (words, nodes) => {
+    const asked: UpOptions[] = [];
+    const cluster: Partial<LocalCluster> = {
+      up: (options) => (asked.push(options), Promise.reject(new Error('enough'))),
+    };
+    await run(['dev', 'up', ...words], {}, { localCluster: () => Promise.resolve(cluster as LocalCluster) });
+    expect(asked.map((each) => each.nodes)).toEqual([nodes]);
+  },
+);
 
 test('a cluster that runs is up already', async () => {
   expect(await devUp({ state: 'Running' })).toEqual({

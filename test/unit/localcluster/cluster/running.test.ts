@@ -27,7 +27,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const find = (asked: Partial<Asked> = {}) =>
-  findRunning({ places, nodes: 1, progress: (text) => void said.push(text), ...asked });
+  findRunning({ places, progress: (text) => void said.push(text), ...asked });
 
 /** A process that reports as a supervisor does; it ends a moment after it was told to. */
 async function supervisor(report: Partial<Report> = {}): Promise<ChildProcess> {
@@ -80,9 +80,20 @@ test('add-ons that it does not have are there at its next start, as is said', as
   await ensureSettings(places, 3);
   await supervisor({ nodes: 3 });
   await find({ addons: { dns: true } });
-  expect(said).toEqual([
-    'the cluster has 3 nodes; that changes after a down',
-    'the cluster runs without --dns; that changes after a down',
-  ]);
+  expect(said).toEqual(['the cluster runs without --dns; that changes after a down']);
   expect(await readSettings(places)).toMatchObject({ nodes: 3, addons: { dns: true, metrics: false } });
+});
+
+test('nodes that it does not have are there at its next start, and those that go are named with what goes along', async () => {
+  await supervisor({ nodes: 2 });
+  await find({ nodes: 3 });
+  expect(await readSettings(places)).toMatchObject({ nodes: 3 });
+  await find({ nodes: 1 });
+  expect(await readSettings(places)).toMatchObject({ nodes: 1 });
+  await find({ nodes: 2 });
+  expect(await readSettings(places)).toMatchObject({ nodes: 2 });
+  expect(said).toEqual([
+    'the cluster has 2 nodes; that changes after a down',
+    'the cluster has 2 nodes; that changes after a down: node2 goes, with the Ephemeral disks of VMs there',
+  ]);
 });

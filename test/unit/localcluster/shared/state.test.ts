@@ -45,7 +45,13 @@ describe('what stays from one start to the next', () => {
     const places = placesOf('one', { XDG_STATE_HOME: folder }, folder);
     const first = await ensureSettings(places, 1);
     expect(await ensureSettings(places, 3)).toEqual({ ...first, nodes: 3 });
+    expect(await ensureSettings(places, undefined)).toEqual({ ...first, nodes: 3 });
     expect((await stat(join(places.state, 'settings.json'))).mode & 0o777).toBe(0o600);
+  });
+
+  test('a new cluster of which nobody says how many nodes it has has one', async () => {
+    const places = placesOf('one', { XDG_STATE_HOME: folder }, folder);
+    expect(await ensureSettings(places, undefined)).toMatchObject({ nodes: 1 });
   });
 
   test('what was asked for once stays: an upgrade of the chart would take it away from who uses it', async () => {
