@@ -85,6 +85,10 @@ interface KubeconfigUser {
   'client-key'?: string;
   'client-key-data'?: string;
   'auth-provider'?: { name?: string };
+  as?: string;
+  'as-uid'?: string;
+  'as-groups'?: string[] | null;
+  'as-user-extra'?: Record<string, string[]> | null;
   exec?: {
     command: string;
     args?: string[] | null;
@@ -178,6 +182,22 @@ function pemOf(data: string | undefined, file: string | undefined, folder: strin
   return file === undefined || file === '' ? undefined : { file: path.resolve(folder, file) };
 }
 
+function isEmpty(value: unknown): boolean {
+  if (typeof value === 'object' && value !== null) return Object.keys(value).length === 0;
+  return value === undefined || value === null || value === '';
+}
+
+/** What has kubectl act as somebody else: without it svc3 would act with the rights of whoever impersonates. */
+const impersonation = ['as', 'as-uid', 'as-groups', 'as-user-extra'] as const;
+
+/** @throws Svc3Error BadRequest where the user of a kubeconfig is to act as another one */
+function refuseImpersonation(user: KubeconfigUser): void {
+  const set = impersonation.find((key) => !isEmpty(user[key]));
+  if (set === undefined) return;
+  const remedy = 'use a context whose user has a credential of its own';
+  throw new Svc3Error('BadRequest', `${set} of the kubeconfig is not supported: ${remedy}`);
+}
+
 function authOf(user: KubeconfigUser, folder: string, environment: NodeJS.ProcessEnv): AuthSource {
   if (user.tokenFile !== undefined && user.tokenFile !== '') {
     return { kind: 'tokenFile', file: path.resolve(folder, user.tokenFile) };
@@ -246,6 +266,7 @@ export async function loadKubeconfig(
   const userEntry =
     context.user === undefined ? undefined : find(all, 'user', context.user, (config) => config.users);
   const user = userEntry?.entry.user ?? {};
+  refuseImpersonation(user);
   const userFolder = userEntry?.folder ?? '.';
   const ca = pemOf(cluster['certificate-authority-data'], cluster['certificate-authority'], folder);
   const cert = pemOf(user['client-certificate-data'], user['client-certificate'], userFolder);

@@ -75,6 +75,23 @@ describe('a kubeconfig', () => {
   });
 
   test.each([
+    ['as', '{token: abc, as: alice, as-groups: [team]}'],
+    ['as-uid', '{token: abc, as-uid: 7}'],
+    ['as-groups', '{token: abc, as: "", as-groups: [team]}'],
+    ['as-user-extra', '{token: abc, as-user-extra: {scopes: [view]}}'],
+  ])('whose user acts as another one by %s is refused', async (key, user) => {
+    await expect(loadKubeconfig(kubeconfig({ user }))).rejects.toMatchObject({
+      reason: 'BadRequest',
+      message: `${key} of the kubeconfig is not supported: use a context whose user has a credential of its own`,
+    });
+  });
+
+  test('that names nobody else to act as is that of its user', async () => {
+    const user = '{token: abc, as: "", as-uid: "", as-groups: [], as-user-extra: {}}';
+    expect(await loadKubeconfig(kubeconfig({ user }))).toMatchObject({ auth: { token: 'abc' } });
+  });
+
+  test.each([
     [
       'a context that it does not have',
       kubeconfig({ current: 'nowhere' }),
