@@ -11,8 +11,11 @@ export interface Users {
   token(options: { readonly name?: string }): Promise<UserToken>;
   /** The kubeconfig's own bearer credential with its own expiry. */
   ownToken(): Promise<{ readonly token: string; readonly expirationTimestamp?: string }>;
-  /** What a cached token belongs to: the cluster, the context, whose kubeconfig it is, and the person. No secret is in it. */
-  cacheKey(name?: string): string;
+  /**
+   * What a cached token belongs to: the cluster, the context, whose kubeconfig it is, and the person. No secret is in it. The cluster is
+   * asked for the person where the kubeconfig does not say.
+   */
+  cacheKey(name?: string): Promise<string>;
   /** Whether kube-apiserver takes a token; asked once for each. Where nobody answers soon, it may well. */
   isTaken(token: string): Promise<boolean>;
 }

@@ -41,9 +41,8 @@ const userGetToken = command({
     const users = await context.users();
     const person = options.user === undefined ? {} : { name: options.user };
     if (out.format === 'exec-credential') {
-      const key =
-        users.cacheKey(options['from-kubeconfig'] ? undefined : options.user) +
-        (options['from-kubeconfig'] ? 'own' : '');
+      const isOwn = options['from-kubeconfig'];
+      const key = (await users.cacheKey(isOwn ? undefined : options.user)) + (isOwn ? 'own' : '');
       const token = await cachedToken(context.environment, key, {
         issue: () => (options['from-kubeconfig'] ? users.ownToken() : users.token(person)),
         isTaken: (kept) => users.isTaken(kept),

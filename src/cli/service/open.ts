@@ -244,7 +244,7 @@ class CommandOpener implements Opener {
     const { users } = await this.#backend();
     const { environment } = this.#options;
     const issuer = { issue: () => users.token({}), isTaken: (token: string) => users.isTaken(token) };
-    return (await cachedToken(environment, users.cacheKey(), issuer)).token;
+    return (await cachedToken(environment, await users.cacheKey(), issuer)).token;
   }
 
   /** The token that `svc3 login` has saved, each time it is asked for. */

@@ -12,6 +12,7 @@ import type { KubeObject, Resource, Stored } from '../../api/object.ts';
 import { ifFound, invalidField, isSvc3Error, Svc3Error } from '../../errors.ts';
 import type { KubeClient } from '../../kube/types.ts';
 import { issueToken } from '../../usecases/token.ts';
+import type { Caller } from './caller.ts';
 import { accountOf } from './names.ts';
 
 export interface UserItem {
@@ -40,7 +41,7 @@ export interface UsersOptions {
   readonly server: string;
   readonly context: string;
   /** Whose kubeconfig it is, as `callerOf` has it. */
-  readonly caller: string;
+  readonly caller: Caller;
   ownBearer(): Promise<{ readonly token: string; readonly expirationTimestamp?: string } | undefined>;
   warning(text: string): void;
 }
@@ -57,6 +58,13 @@ const rightsName = (account: string) => `svc3-user-${account}`;
 export function createUsers(options: UsersOptions) {
   const { client, server, context, caller } = options;
   const taken = new Map<string, Promise<boolean>>();
+  let asked: Promise<string> | undefined;
+  // Asked once: it is wanted with every request.
+  const person = (): Promise<string> =>
+    (asked ??= ownName(client).catch((error: unknown) => {
+      asked = undefined;
+      throw error;
+    }));
   return {
     async list(): Promise<UserItem[]> {
       const selector = `${labels.user}=true`;
@@ -82,7 +90,10 @@ export function createUsers(options: UsersOptions) {
         'the kubeconfig has no bearer token: its user is known by a client certificate or a password',
       );
     },
-    cacheKey: (name?: string) => JSON.stringify([server, context, caller, name ?? '']),
+    async cacheKey(name?: string) {
+      const own = caller.varies ? await person() : '';
+      return JSON.stringify([server, context, caller.key, own, name ?? '']);
+    },
     isTaken(token: string) {
       const answer = taken.get(token) ?? isTaken(client, token);
       taken.set(token, answer);

@@ -151,7 +151,7 @@ const users = () =>
     client: cluster.client,
     server: cluster.server,
     context: 'test',
-    caller: 'admin',
+    caller: { key: 'admin', varies: false },
     ownBearer: () => Promise.resolve(undefined),
     warning: () => undefined,
   });

@@ -1,23 +1,42 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
-import { openClient } from '../../../src/cli/kubernetes.ts';
-import { aTerminal } from './environment.ts';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { callerOf } from '../../../src/cli/users/caller.ts';
+import { createUsers } from '../../../src/cli/users/users.ts';
+import { Svc3Error } from '../../../src/errors.ts';
+import { loadKubeconfig, readPem } from '../../../src/kube/connection.ts';
+import type { KubeClient } from '../../../src/kube/types.ts';
 
 const pem = (text: string) => Buffer.from(text).toString('base64');
 
+/** A cluster that knows whoever asks by this name. */
+function knownAs(username: string) {
+  const create = vi.fn<() => Promise<unknown>>().mockResolvedValue({ status: { userInfo: { username } } });
+  return { client: { create } as unknown as KubeClient, create };
+}
+
 /** What tokens of a kubeconfig are kept by, which has the names that every kubeconfig of a cluster has. */
-async function keyOf(user: object, cluster: object = {}, name?: string): Promise<string> {
+async function keyOf(
+  user: object,
+  cluster: object = {},
+  { name, client = knownAs('me').client }: { name?: string; client?: KubeClient } = {},
+): Promise<string> {
   const kubeconfig = JSON.stringify({
     'current-context': 'admin',
     clusters: [{ name: 'c', cluster: { server: 'https://c', ...cluster } }],
     users: [{ name: 'u', user }],
     contexts: [{ name: 'admin', context: { cluster: 'c', user: 'u' } }],
   });
-  const { environment } = aTerminal();
-  const { users, close } = await openClient({ environment, warning: () => undefined, kubeconfig });
-  await close();
+  const connection = await loadKubeconfig(kubeconfig);
+  const users = createUsers({
+    client,
+    server: connection.server,
+    context: 'admin',
+    caller: await callerOf(connection, readPem),
+    ownBearer: () => Promise.resolve(undefined),
+    warning: () => undefined,
+  });
   return users.cacheKey(name);
 }
 
@@ -49,9 +68,38 @@ test.each<[what: string, one: object, other: object]>([
   expect(await keyOf(one)).not.toBe(await keyOf(other));
 });
 
+test.each<[what: string, user: object]>([
+  ['a plugin, which goes by its environment and login', { exec }],
+  ['a file, in which another one may be by now', { tokenFile: '/one' }],
+])('a kept token is for who the cluster says one is, by %s', async (_what, user) => {
+  const of = (username: string) => keyOf(user, {}, { client: knownAs(username).client });
+  expect(await of('admin')).toBe(await of('admin'));
+  expect(await of('admin')).not.toBe(await of('dev'));
+});
+
+test('where nobody says who one is there is no kept token', async () => {
+  const away = new Svc3Error('ServiceUnavailable', 'away');
+  const { client, create } = knownAs('me');
+  create.mockRejectedValue(away);
+  await expect(keyOf({ exec }, {}, { client })).rejects.toBe(away);
+});
+
+test.each<[what: string, user: object]>([
+  ['a token', { token: 'one' }],
+  ['a certificate', certificate('one')],
+])('nobody is asked whose %s is', async (_what, user) => {
+  const { client, create } = knownAs('me');
+  await keyOf(user, {}, { client });
+  expect(create).not.toHaveBeenCalled();
+});
+
 test('a kept token is for one cluster and one person', async () => {
   const of = (authority: string, name?: string) =>
-    keyOf({ token: 't' }, { 'certificate-authority-data': pem(authority) }, name);
+    keyOf(
+      { token: 't' },
+      { 'certificate-authority-data': pem(authority) },
+      name === undefined ? {} : { name },
+    );
   expect(new Set([await of('one'), await of('two'), await of('one', 'alice')]).size).toBe(3);
 });
 

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { createUsers } from '../../../src/cli/users/users.ts';
 import { Svc3Error } from '../../../src/errors.ts';
 import type { KubeClient } from '../../../src/kube/types.ts';
@@ -13,7 +13,7 @@ function aCluster(answer: () => Promise<unknown>) {
     client,
     server: 'https://c',
     context: 'c',
-    caller: 'somebody',
+    caller: { key: 'somebody', varies: false },
     ownBearer: () => Promise.resolve(undefined),
     warning: () => undefined,
   });
@@ -32,6 +32,25 @@ test.each([
   );
   expect(await users.isTaken('t')).toBe(isTaken);
   expect(asked).toEqual(['t']);
+});
+
+test('who has a plugin is asked about once, and again where nobody has answered', async () => {
+  const answers = [
+    () => Promise.reject(new Svc3Error('ServiceUnavailable', 'away')),
+    () => Promise.resolve({ status: { userInfo: { username: 'dev' } } }),
+  ];
+  const create = vi.fn<() => Promise<unknown>>(() => (answers.shift() ?? expect.fail('asked again'))());
+  const users = createUsers({
+    client: { create } as unknown as KubeClient,
+    server: 'https://c',
+    context: 'c',
+    caller: { key: 'a plugin', varies: true },
+    ownBearer: () => Promise.resolve(undefined),
+    warning: () => undefined,
+  });
+  await expect(users.cacheKey()).rejects.toThrow('away');
+  expect(await users.cacheKey()).toBe(await users.cacheKey());
+  expect(create).toHaveBeenCalledTimes(2);
 });
 
 test('a token is asked about once', async () => {

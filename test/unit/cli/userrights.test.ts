@@ -70,7 +70,7 @@ function aCluster(kept: Readonly<Record<string, Labels>>) {
     client,
     server: 'https://c',
     context: 'c',
-    caller: 'somebody',
+    caller: { key: 'somebody', varies: false },
     ownBearer: () => Promise.resolve(undefined),
     warning: () => undefined,
   });
