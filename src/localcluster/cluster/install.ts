@@ -100,7 +100,7 @@ export async function pushGuest(
 /** Installs or upgrades the chart and waits until everything of it runs. */
 export async function installChart(installation: Installation, software: Software): Promise<void> {
   const { places, tools, kubectl, build } = installation;
-  await kubectl.apply(systemNamespace, storageClass);
+  await kubectl.apply(systemNamespace, storageClass, pullSecret(installation.settings, namespaces.system));
   const values = join(places.state, 'run', 'values.json');
   await writeSecret(values, JSON.stringify(chartValues(installation, software)));
   build.progress('installing the chart');
@@ -108,7 +108,11 @@ export async function installChart(installation: Installation, software: Softwar
     { tools, kubeconfig: places.kubeconfig, kubectl, signal: build.signal },
     { name: 'svc3', namespace: namespaces.system, chart: chartFolder, values },
   );
-  await kubectl.apply(...storeCredential(installation.settings, namespaces.default));
+  // The chart makes the other namespaces; a kubelet that came too early asks again.
+  await kubectl.apply(
+    pullSecret(installation.settings, namespaces.node),
+    ...storeCredential(installation.settings, namespaces.default),
+  );
   build.progress('waiting for operator, api and node agent');
   const workloads: Workload[] = [
     { kind: 'deployment', namespace: namespaces.system, name: 'svc3-operator' },
@@ -121,7 +125,7 @@ export async function installChart(installation: Installation, software: Softwar
 function chartValues(installation: Installation, software: Software): object {
   const { settings } = installation;
   return {
-    image: software.svc3,
+    image: { ...software.svc3, pullSecrets: [{ name: pullSecretName }] },
     runner: { image: software.runner },
     gpuPassthrough: { enabled: installation.settings.gpuPassthrough },
     store: { url: `http://${registryHost}` },
@@ -162,6 +166,20 @@ const storageClass = {
   provisioner: 'kubernetes.io/host-path',
   reclaimPolicy: 'Delete',
 };
+
+const pullSecretName = 'local-registry';
+
+/** With which svc3's own pods pull on a node that images are not brought to: the GPU node, a machine of its own. */
+function pullSecret(settings: Settings, namespace: string): object {
+  const auth = Buffer.from(`${registryUser}:${settings.registryPassword}`).toString('base64');
+  return {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name: pullSecretName, namespace },
+    type: 'kubernetes.io/dockerconfigjson',
+    stringData: { '.dockerconfigjson': JSON.stringify({ auths: { [registryHost]: { auth } } }) },
+  };
+}
 
 /** What lets a namespace pull from the cluster's registry: a Secret that tenants cannot read and its RegistryCredential. */
 export function storeCredential(settings: Settings, namespace: string): object[] {
