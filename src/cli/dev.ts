@@ -8,7 +8,7 @@ import { run } from '../localcluster/host/command.ts';
 import { tryLock } from '../localcluster/host/lock.ts';
 import { startControlPlane } from '../localcluster/controlplane/controlplane.ts';
 import { controlPlaneFolder, placesOf, readSettings, type Places } from '../localcluster/shared/state.ts';
-import { buildTools } from '../localcluster/host/tools.ts';
+import { buildTools, builtFolders } from '../localcluster/host/tools.ts';
 import type { Environment } from './environment.ts';
 import { admit, forget } from './devaccess.ts';
 import type { ClusterStatus, LocalCluster, UpOptions } from './localcluster.ts';
@@ -117,10 +117,9 @@ function component({ name, running, problem }: { name: string; running: boolean;
 /** The folder of `svc3` in this checkout. */
 const ownFolder = fileURLToPath(new URL('../../scripts/bin', import.meta.url));
 
-/** Folders of svc3, kubectl, helm and the others; they are built before anything runs. */
+/** Folders of svc3, kubectl, helm and the others. Who only looks builds none that was deleted meanwhile: `up` does. */
 async function toolFolders(places: Places): Promise<readonly string[]> {
-  const { folders } = await buildTools(['controlplane', 'helm'], { cacheDir: places.cache });
-  return [ownFolder, ...folders];
+  return [ownFolder, ...(await builtFolders(['controlplane', 'helm'], { cacheDir: places.cache }))];
 }
 
 /**

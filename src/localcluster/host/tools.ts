@@ -45,7 +45,7 @@ export async function buildTools(
   const paths = new Map<string, string>();
   const folders: string[] = [];
   for (const asked of groups) {
-    const group: ToolGroup = typeof asked === 'string' ? toolGroups[asked] : asked;
+    const group = groupOf(asked);
     const folder = await buildGroup(group, options);
     folders.push(folder);
     for (const binary of Object.keys(group.binaries)) paths.set(binary, join(folder, binary));
@@ -61,14 +61,35 @@ export async function buildTools(
   };
 }
 
-async function buildGroup(group: ToolGroup, options: BuildOptions): Promise<string> {
-  const moduleDir = join(
-    options.modulesDir ?? join(import.meta.dirname, '../../../controlplane'),
-    group.module,
-  );
+/** The folders of the asked groups that are built already: builds nothing. */
+export async function builtFolders(
+  groups: readonly (ToolGroupName | ToolGroup)[],
+  options: Pick<BuildOptions, 'cacheDir' | 'modulesDir'>,
+): Promise<readonly string[]> {
+  const folders: string[] = [];
+  for (const asked of groups) {
+    const group = groupOf(asked);
+    const { folder } = await placeOf(group, options);
+    if (await isWhole(folder, group)) folders.push(folder);
+  }
+  return folders;
+}
+
+function groupOf(asked: ToolGroupName | ToolGroup): ToolGroup {
+  return typeof asked === 'string' ? toolGroups[asked] : asked;
+}
+
+/** Where the source of a group is, and where its programs lie once they are built. */
+async function placeOf(group: ToolGroup, options: Pick<BuildOptions, 'cacheDir' | 'modulesDir'>) {
+  const modulesDir = options.modulesDir ?? join(import.meta.dirname, '../../../controlplane');
+  const moduleDir = join(modulesDir, group.module);
   const toolsDir = join(options.cacheDir, 'tools');
   const id = `${group.name}-${await fingerprint(group, moduleDir)}`;
-  const folder = join(toolsDir, id);
+  return { moduleDir, toolsDir, id, folder: join(toolsDir, id) };
+}
+
+async function buildGroup(group: ToolGroup, options: BuildOptions): Promise<string> {
+  const { moduleDir, toolsDir, id, folder } = await placeOf(group, options);
   if (await isWhole(folder, group)) return folder;
   const progress = options.progress ?? (() => {});
   const announceWait = () => progress(`${group.name} tools: waiting for another process that builds them`);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { ToolGroup } from '../../../src/localcluster/host/toolgroups.ts';
-import { type BuildOptions, buildTools } from '../../../src/localcluster/host/tools.ts';
+import { type BuildOptions, builtFolders, buildTools } from '../../../src/localcluster/host/tools.ts';
 
 const run = promisify(execFile);
 
@@ -48,6 +48,14 @@ test('a group is built once and found in the cache afterwards', async () => {
   const second = await buildTools([greeter], options);
   expect(second.path('greet')).toBe(first.path('greet'));
   expect(lines).toEqual([]);
+});
+
+test('who only asks what is built builds nothing', async () => {
+  expect(await builtFolders([greeter], options)).toEqual([]);
+  const { folders, path } = await buildTools([greeter], options);
+  expect(await builtFolders([greeter], options)).toEqual(folders);
+  rmSync(path('greet'));
+  expect(await builtFolders([greeter], options)).toEqual([]);
 });
 
 test('a group whose deletion was interrupted is built again', async () => {
