@@ -3,6 +3,7 @@ import { getCACertificates } from 'node:tls';
 import { Agent } from 'undici';
 import { isSvc3Error, messageOf, Svc3Error } from '../../errors.ts';
 import { parseForeignJson, readWhole } from '../../net/foreign.ts';
+import { isUntrusted } from '../authorities.ts';
 import type { IssuerReply } from './protocol.ts';
 
 /** The only caller of an OpenID issuer. Replies are JSON of at most 256 KiB, and whole within 15 s. */
@@ -76,9 +77,7 @@ function parsed(bytes: Buffer): unknown {
 
 function unreachable(origin: string, error: unknown): Error {
   if (isSvc3Error(error)) return error;
-  const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  const isUntrusted = typeof code === 'string' && /CERT|SIGNATURE|ISSUER/.test(code);
-  const hint = isUntrusted ? '; name its certificate authority: --oidc-ca-file FILE' : '';
+  const hint = isUntrusted(error) ? '; name its certificate authority: --oidc-ca-file FILE' : '';
   return new Svc3Error('ServiceUnavailable', `cannot reach ${origin}: ${messageOf(error)}${hint}`, {
     cause: error,
   });

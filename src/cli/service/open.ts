@@ -167,8 +167,8 @@ class CommandOpener implements Opener {
     const saved = await this.#options.config.read();
     const baseUrl = this.#addressOf(saved, url);
     if (baseUrl === undefined) throw new Svc3Error('BadRequest', 'URL is missing; usage: svc3 login URL');
-    const authority =
-      caFile ?? this.#variable('SVC3_CA_FILE') ?? (baseUrl === saved.baseUrl ? saved.caFile : undefined);
+    const isSavedOne = trimmedUrl(saved.baseUrl ?? '') === baseUrl;
+    const authority = caFile ?? this.#variable('SVC3_CA_FILE') ?? (isSavedOne ? saved.caFile : undefined);
     const address = { baseUrl, ...(authority === undefined ? {} : { caFile: path.resolve(authority) }) };
     const openWith = (token: () => Promise<string>) =>
       this.#openHttp({ ...address, token }, async () => (await this.#backend()).service);

@@ -326,7 +326,7 @@ describe('over HTTP', () => {
       stderr: expect.stringMatching(/^svc3: cannot reach https:\/\/127\.0\.0\.1:9: [^\n]*\n$/),
     });
     const strange = await svc3(['vm', 'list'], { env: { ...environments.http, SVC3_CA_FILE: '' } });
-    expect(strange).toMatchObject({ code: 8, stderr: expect.stringContaining('svc3 config set caFile') });
+    expect(strange).toMatchObject({ code: 8, stderr: expect.stringContaining('--ca-file FILE') });
   });
 
   it('login by the kubeconfig goes on after its token has ended', async () => {

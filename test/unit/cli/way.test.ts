@@ -266,6 +266,40 @@ describe('a login', () => {
   });
 });
 
+describe('the certificate authority of a login', () => {
+  const baseUrl = 'https://b.example.com';
+
+  /** By which authority the server is known. */
+  async function authorityOf(words: readonly string[], variables: Record<string, string> = {}) {
+    let known: string | undefined;
+    const connections: Partial<Backends> = {
+      async openHttp({ caFile }: HttpTarget) {
+        known = caFile;
+        throw new Error('enough');
+      },
+    };
+    await run(['login', baseUrl, ...words], { home, variables }, connections);
+    return known;
+  }
+
+  it.each<[where: string, config: object]>([
+    ['nothing is configured', {}],
+    ['another address is', { baseUrl: 'https://a.example.com', caFile: '/a.pem' }],
+    ['this address is, with another one', { baseUrl, caFile: '/old.pem' }],
+  ])('is the one that is named, where %s', async (_where, config) => {
+    await configured(config);
+    expect(await authorityOf(['--ca-file', '/b.pem'])).toBe('/b.pem');
+    expect(await authorityOf([], { SVC3_CA_FILE: '/b.pem' })).toBe('/b.pem');
+  });
+
+  it('is the configured one where that is of the same address, and never another', async () => {
+    await configured({ baseUrl: `${baseUrl}/`, caFile: '/b.pem' });
+    expect(await authorityOf([])).toBe('/b.pem');
+    await configured({ baseUrl: 'https://a.example.com', caFile: '/a.pem' });
+    expect(await authorityOf([])).toBeUndefined();
+  });
+});
+
 describe('the namespace', () => {
   const baseUrl = 'https://svc3.example.com';
   const login = { baseUrl, token: 't', loginKubeconfig: '/mine', loginContext: 'work' };

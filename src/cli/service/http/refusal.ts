@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
 import { errorTable, isSvc3Error, messageOf, Svc3Error, type ErrorReason } from '../../../errors.ts';
 import { readWhole } from '../../../net/foreign.ts';
+import { isUntrusted } from '../../authorities.ts';
 import { Unanswered } from '../unanswered.ts';
 
 const largestRefusal = 1024 * 1024;
@@ -59,8 +60,9 @@ const broken: ReadonlySet<unknown> = new Set([
 export function unreachable(baseUrl: string, error: unknown): Error {
   if (isSvc3Error(error)) return error;
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  const certificate = typeof code === 'string' && /CERT|SIGNATURE|ISSUER/.test(code);
-  const hint = certificate ? '; name its certificate authority: svc3 config set caFile FILE' : '';
+  // What was configured is of the address that was configured, which need not be this one.
+  const remedy = `; name its certificate authority: svc3 login ${baseUrl} --ca-file FILE, or SVC3_CA_FILE=FILE`;
+  const hint = isUntrusted(error) ? remedy : '';
   const message = `cannot reach ${baseUrl}: ${messageOf(error)}${hint}`;
   const Kind = broken.has(code) ? Unanswered : Svc3Error;
   return new Kind('ServiceUnavailable', message, { cause: error });

@@ -84,8 +84,14 @@ describe('a server that cannot be reached', () => {
       'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
       'DEPTH_ZERO_SELF_SIGNED_CERT',
       'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+      'SELF_SIGNED_CERT_IN_CHAIN',
+      'CERT_SIGNATURE_FAILURE',
     ])
-      expect(told(code).message).toContain('svc3 config set caFile FILE');
+      expect(told(code).message).toBe(
+        'cannot reach https://a.example.com: failed; name its certificate authority: svc3 login https://a.example.com --ca-file FILE, or SVC3_CA_FILE=FILE',
+      );
+    for (const code of ['CERT_HAS_EXPIRED', 'ERR_TLS_CERT_ALTNAME_INVALID'])
+      expect(told(code).message).toBe('cannot reach https://a.example.com: failed');
   });
 
   test('is no refusal of a server that was', () => {
