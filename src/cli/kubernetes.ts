@@ -4,8 +4,9 @@ import type { Service } from './service/types.ts';
 import { createKubernetesService } from './service/kubernetes/service.ts';
 import { createClient } from '../kube/client.ts';
 import { createInformer } from '../kube/informer.ts';
-import { loadKubeconfig, readPem } from '../kube/connection.ts';
+import { type ConnectionConfig, loadKubeconfig, readPem } from '../kube/connection.ts';
 import { fieldManagers, productVersion } from '../api/meta.ts';
+import { trustMachine } from './authorities.ts';
 import { callerOf } from './users/caller.ts';
 import { createUsers } from './users/users.ts';
 import { insidePlugin } from './tokencache.ts';
@@ -16,6 +17,13 @@ const callerOptions = {
   // A user's machine has the memory that a pod of the api has not, and each page costs the way to the cluster and back.
   pageSize: 500,
 };
+
+function clientOf(connection: ConnectionConfig) {
+  const { server, ca, insecureSkipTlsVerify } = connection;
+  // Nearly every kubeconfig names its authority.
+  if (ca === undefined && insecureSkipTlsVerify !== true && server.startsWith('https:')) trustMachine();
+  return createClient(connection, callerOptions);
+}
 
 /** kube-apiserver as the kubeconfig's user, and the users of svc3. */
 export async function openClient({
@@ -28,7 +36,7 @@ export async function openClient({
     environment: { ...environment.variables, [insidePlugin]: '1' },
     ...(context === undefined ? {} : { context }),
   });
-  const client = createClient(connection, callerOptions);
+  const client = clientOf(connection);
   const users = createUsers({
     client,
     server: connection.server,
@@ -63,14 +71,11 @@ export async function openKubernetes(target: KubernetesTarget & BackendOptions):
 /** A kube-apiserver with a token and nothing else. */
 export function openServer(target: ServerTarget & BackendOptions): Promise<Service> {
   const { server, caPem, token, warning } = target;
-  const client = createClient(
-    {
-      server,
-      auth: { kind: 'asked', token },
-      ...(caPem === '' ? {} : { ca: { pem: caPem } }),
-    },
-    callerOptions,
-  );
+  const client = clientOf({
+    server,
+    auth: { kind: 'asked', token },
+    ...(caPem === '' ? {} : { ca: { pem: caPem } }),
+  });
   const http = () => Promise.reject(needsApi());
   return Promise.resolve(
     createKubernetesService({ client, informers: createInformer, http, hasHttp: false, warning }),

@@ -1,9 +1,8 @@
 import { readFile } from 'node:fs/promises';
-import { getCACertificates } from 'node:tls';
 import { Agent } from 'undici';
 import { isSvc3Error, messageOf, Svc3Error } from '../../errors.ts';
 import { parseForeignJson, readWhole } from '../../net/foreign.ts';
-import { isUntrusted } from '../authorities.ts';
+import { authoritiesOfMachine, isUntrusted } from '../authorities.ts';
 import type { IssuerReply } from './protocol.ts';
 
 /** The only caller of an OpenID issuer. Replies are JSON of at most 256 KiB, and whole within 15 s. */
@@ -24,7 +23,7 @@ const defaultTimeoutMs = 15_000;
  */
 export async function openIssuer(caFile: string | undefined, timeoutMs = defaultTimeoutMs): Promise<Issuer> {
   const own = caFile === undefined ? [] : [await readAuthority(caFile)];
-  const ca = [...new Set([...getCACertificates('default'), ...getCACertificates('system'), ...own])];
+  const ca = [...authoritiesOfMachine(), ...own];
   const agent = new Agent({ connect: { ca } });
   const send = async (
     url: string,

@@ -329,6 +329,30 @@ describe('over HTTP', () => {
     expect(strange).toMatchObject({ code: 8, stderr: expect.stringContaining('--ca-file FILE') });
   });
 
+  it('what an authority of this machine has signed is reached without a word of it, both ways', async () => {
+    const { adminToken, server, caPem } = installed.cluster;
+    const file = join(home, 'machine.pem');
+    await writeFile(file, `${installed.api.tls.cert}\n${caPem}`);
+    const kubeconfig = join(home, 'no-authority');
+    await writeFile(
+      kubeconfig,
+      JSON.stringify({
+        'current-context': 'c',
+        clusters: [{ name: 'c', cluster: { server } }],
+        users: [{ name: 'u', user: { token: adminToken } }],
+        contexts: [{ name: 'c', context: { cluster: 'c', user: 'u' } }],
+      }),
+    );
+    for (const way of [
+      { SVC3_API_URL: installed.api.baseUrl, SVC3_TOKEN: adminToken },
+      { KUBECONFIG: kubeconfig },
+    ]) {
+      const words = ['vmc', 'list', '-n', spaces.http, '-o', 'name'];
+      expect(await program.svc3(words, { env: { ...way, SSL_CERT_FILE: file } })).toMatchObject({ code: 0 });
+      expect((await program.svc3(words, { env: way })).stderr).toMatch(/certificate/);
+    }
+  });
+
   it('login by the kubeconfig goes on after its token has ended', async () => {
     const { kubeconfigPath } = installed.cluster;
     const admin = await svc3(['user', 'add', 'svc3-admin', '--cluster-admin'], {

@@ -3,6 +3,7 @@ import type { Duplex, Readable } from 'node:stream';
 import { Agent, type Dispatcher } from 'undici';
 import { readWhole } from '../../../net/foreign.ts';
 import { Svc3Error } from '../../../errors.ts';
+import { trustingMachine } from '../../authorities.ts';
 import { refusalOf, refusalText, unreachable } from './refusal.ts';
 import type { BackendOptions, HttpTarget } from '../open.ts';
 
@@ -52,9 +53,18 @@ export function createApiClient(target: HttpTarget & Pick<BackendOptions, 'warni
   let opened: Promise<Agent> | undefined;
   const agent = () => (opened ??= (async () => new Agent({ connect: await tlsOf(ca) }))());
 
+  /** A certificate authority that was named is the only one. */
+  const connecting = <T>(connect: () => Promise<T>): Promise<T> =>
+    ca === undefined ? trustingMachine(connect) : connect();
+
   async function send(request: ApiRequest): Promise<ApiReply> {
-    const { method, path, query, body, stream, anonymous = false } = request;
-    const token = anonymous ? undefined : await target.token();
+    const token = request.anonymous === true ? undefined : await target.token();
+    // A body that is streamed is never the first to connect.
+    return connecting(() => sendWith(token, request));
+  }
+
+  async function sendWith(token: string | undefined, request: ApiRequest): Promise<ApiReply> {
+    const { method, path, query, body, stream } = request;
     try {
       const url = new URL(`${baseUrl}${path}`);
       for (const [name, value] of Object.entries(query ?? {}))
@@ -94,11 +104,10 @@ export function createApiClient(target: HttpTarget & Pick<BackendOptions, 'warni
     },
     async socket(path, query = {}) {
       const { openSocket } = await import('./socket.ts');
-      return openSocket({
-        url: `${baseUrl}${path}?${new URLSearchParams(query).toString()}`,
-        token: await target.token(),
-        ...(await tlsOf(ca)),
-      });
+      const url = `${baseUrl}${path}?${new URLSearchParams(query).toString()}`;
+      const tls = await tlsOf(ca);
+      const token = await target.token();
+      return connecting(() => openSocket({ url, token, ...tls }));
     },
     async close() {
       await (await opened)?.destroy();
