@@ -5,6 +5,7 @@ import { secrets } from '../api/resources.ts';
 import { isSvc3Error } from '../errors.ts';
 import { caFileOf, type Config, type ConfigStore, createConfigStore, writePrivate } from './config.ts';
 import type { Environment } from './environment.ts';
+import { wordsFor } from './devwords.ts';
 import { openClient } from './kubernetes.ts';
 import { sleep } from './sleep.ts';
 
@@ -39,21 +40,8 @@ export async function admit(
   try {
     const name = await users.ownName();
     await users.add(name, { clusterAdmin: true, role: 'svc3-edit', namespaces: [], completes: true });
-    const config = createConfigStore(environment);
-    const certificate = await certificateOf();
-    if (certificate === undefined) {
-      progress('the HTTP API has no certificate yet; svc3 dev up again when it has');
-      return;
-    }
-    const caFile = caFileOf(config, api.name);
-    await writePrivate(caFile, certificate);
-    const saved = await config.read();
-    if (saved.baseUrl !== undefined && !isOfLocalCluster(config, saved)) {
-      progress(`baseUrl stays ${saved.baseUrl}; for this cluster: eval "$(svc3 dev status -o env)"`);
-      return;
-    }
-    const sameApi = saved.baseUrl === api.baseUrl;
-    await config.write({ baseUrl: api.baseUrl, caFile, ...(sameApi ? {} : { token: undefined }) });
+    const said = await remember(environment, api, await certificateOf());
+    if (said !== undefined) progress(said);
   } finally {
     await close();
   }
@@ -72,6 +60,25 @@ export async function admit(
     }
     return undefined;
   }
+}
+
+/** Notes where the HTTP API is and by which certificate it is known. What there is to say where that cannot be, and what helps. */
+export async function remember(
+  environment: Environment,
+  { name, baseUrl }: Omit<LocalApi, 'kubeconfig'>,
+  certificate: string | undefined,
+): Promise<string | undefined> {
+  const words = wordsFor(name, environment.variables);
+  if (certificate === undefined) return `the HTTP API has no certificate yet; ${words.up} again when it has`;
+  const config = createConfigStore(environment);
+  const caFile = caFileOf(config, name);
+  await writePrivate(caFile, certificate);
+  const saved = await config.read();
+  if (saved.baseUrl !== undefined && !isOfLocalCluster(config, saved))
+    return `baseUrl stays ${saved.baseUrl}; for this cluster: eval "$(${words.status} -o env)"`;
+  const sameApi = saved.baseUrl === baseUrl;
+  await config.write({ baseUrl, caFile, ...(sameApi ? {} : { token: undefined }) });
+  return undefined;
 }
 
 /** A login through a tunnel is at 127.0.0.1 as well. */

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { Svc3Error } from '../../errors.ts';
 import { command, type Command } from '../command.ts';
 import { caFileOf, createConfigStore } from '../config.ts';
+import { type Words, wordsFor } from '../devwords.ts';
 import type { ClusterStatus } from '../localcluster.ts';
 
 const devUp = command({
@@ -71,27 +72,6 @@ const devUp = command({
   },
 });
 
-/** Commands for one cluster, as somebody types them who has called this one so. */
-interface Words {
-  readonly status: string;
-  readonly down: string;
-  readonly up: string;
-}
-
-function wordsFor(name: string, variables: Readonly<Record<string, string | undefined>>): Words {
-  const named = name === 'default' ? '' : ` --name ${name}`;
-  // Before the PATH is set, `svc3` is only known to npm.
-  const svc3 = variables['npm_command'] === undefined ? 'svc3' : 'npm run -s svc3 --';
-  const ofDev = (verb: string): string => `${svc3} dev ${verb}${named}`;
-  const ofNpm = (verb: string): string => `npm ${verb}${named === '' ? '' : ` --${named}`}`;
-  const isNpmStart = variables['npm_lifecycle_event'] === 'start';
-  return {
-    status: ofDev('status'),
-    down: isNpmStart ? ofNpm('stop') : ofDev('down'),
-    up: isNpmStart ? ofNpm('start') : ofDev('up'),
-  };
-}
-
 function troubleOf({ name, state, components = [] }: ClusterStatus, words: Words): string {
   const ended = components.filter((component) => component.state === 'ended').map((each) => each.name);
   const what = ended.length === 0 ? '' : `: ${ended.join(', ')} ended (last words: ${words.status})`;
@@ -144,18 +124,26 @@ const devStatus = command({
     if (out.format === 'env') {
       const caFile = caFileOf(createConfigStore(environment), status.name);
       const found = existsSync(caFile) ? caFile : undefined;
-      out.line(exportsOf(status, { path: environment.variables['PATH'] ?? '', caFile: found }));
+      const words = wordsFor(status.name, environment.variables);
+      out.line(exportsOf(status, { path: environment.variables['PATH'] ?? '', caFile: found, words }));
     } else await out.value(status, description(status));
   },
 });
 
+interface ShellOptions {
+  /** PATH of the shell. */
+  readonly path: string;
+  readonly caFile: string | undefined;
+  readonly words: Pick<Words, 'up'>;
+}
+
 /** Lines for `eval`; a folder that PATH has already is not added again. */
 export function exportsOf(
   { name, kubeconfig, bin, baseUrl }: ClusterStatus,
-  { path, caFile }: { readonly path: string; readonly caFile: string | undefined },
+  { path, caFile, words }: ShellOptions,
 ): string {
   if (kubeconfig === undefined)
-    throw new Svc3Error('NotFound', `the local cluster ${name} is not up: svc3 dev up`);
+    throw new Svc3Error('NotFound', `the local cluster ${name} is not up: ${words.up}`);
   const lines = [`export KUBECONFIG=${shellQuoted(kubeconfig)}`];
   // The configuration has those of one cluster, and there may be another.
   if (baseUrl !== undefined && caFile !== undefined)

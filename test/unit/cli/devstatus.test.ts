@@ -4,7 +4,12 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { exportsOf } from '../../../src/cli/commands/dev.ts';
 import { createLocalCluster } from '../../../src/cli/dev.ts';
-import { ensureSettings, placesOf, startTimeOf, writeReport } from '../../../src/localcluster/shared/state.ts';
+import {
+  ensureSettings,
+  placesOf,
+  startTimeOf,
+  writeReport,
+} from '../../../src/localcluster/shared/state.ts';
 import { aTerminal } from './environment.ts';
 
 const status = {
@@ -15,22 +20,26 @@ const status = {
   bin: ['/tools/kubectl', '/usr/bin'],
 } as never;
 
+const words = { up: 'svc3 dev up --name b' };
+
 test('the settings of a shell are those of this cluster, whatever the configuration names', () => {
-  expect(exportsOf(status, { path: '/usr/bin:/bin', caFile: '/config/b-ca.pem' }).split('\n')).toEqual([
-    String.raw`export KUBECONFIG='/home/it'\''s/kubeconfig'`,
-    'export SVC3_API_URL=https://127.0.0.1:30443',
-    'export SVC3_CA_FILE=/config/b-ca.pem',
-    'export PATH=/tools/kubectl:"$PATH"',
-  ]);
+  expect(exportsOf(status, { path: '/usr/bin:/bin', caFile: '/config/b-ca.pem', words }).split('\n')).toEqual(
+    [
+      String.raw`export KUBECONFIG='/home/it'\''s/kubeconfig'`,
+      'export SVC3_API_URL=https://127.0.0.1:30443',
+      'export SVC3_CA_FILE=/config/b-ca.pem',
+      'export PATH=/tools/kubectl:"$PATH"',
+    ],
+  );
 });
 
 test('an HTTP API whose certificate is not known is left to the configuration', () => {
-  expect(exportsOf(status, { path: '/usr/bin', caFile: undefined })).not.toContain('SVC3_');
+  expect(exportsOf(status, { path: '/usr/bin', caFile: undefined, words })).not.toContain('SVC3_');
 });
 
 test('a cluster that is not up has none', () => {
-  expect(() => exportsOf({ name: 'b' } as never, { path: '', caFile: undefined })).toThrow(
-    'the local cluster b is not up: svc3 dev up',
+  expect(() => exportsOf({ name: 'b' } as never, { path: '', caFile: undefined, words })).toThrow(
+    'the local cluster b is not up: svc3 dev up --name b',
   );
 });
 
