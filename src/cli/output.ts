@@ -43,6 +43,8 @@ class FormattedOutput implements Output {
   readonly #isForScript: boolean;
   #warnings: string[] = [];
   #progressShown = false;
+  /** Whether a document stands there already, from which the next one of YAML is to be told. */
+  #hasPrinted = false;
 
   constructor(environment: Environment, format: string) {
     this.format = format;
@@ -126,7 +128,8 @@ class FormattedOutput implements Output {
     const whole = withWarnings(value, this.#warnings);
     if (whole !== value) this.#warnings = [];
     if (this.format === 'json') this.line(JSON.stringify(whole, null, 2));
-    else this.line((await toYaml(whole)).trimEnd());
+    else this.line(`${this.#hasPrinted ? '---\n' : ''}${(await toYaml(whole)).trimEnd()}`);
+    this.#hasPrinted = true;
   }
 
   #table<T>(view: View<T>, items: readonly T[]): void {

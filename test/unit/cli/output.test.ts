@@ -33,3 +33,13 @@ test('a line of progress is cleared once', () => {
   out.flush();
   expect(stderr()).toBe(`${clear}on the way${clear}`);
 });
+
+test.each([
+  ['yaml', 'kind: vm\nname: VM\nstatus: Success\nmessage: gone\n', '---\n'],
+  ['json', '{\n  "kind": "vm",\n  "name": "VM",\n  "status": "Success",\n  "message": "gone"\n}\n', ''],
+])('what is done to several is a document of %s each', async (format, document, between) => {
+  const { environment, stdout } = aTerminal();
+  const out = createOutput(environment, format);
+  for (const name of ['a', 'b']) await out.done('vm', name, 'gone');
+  expect(stdout()).toBe(['a', 'b'].map((name) => document.replace('VM', name)).join(between));
+});
