@@ -24,9 +24,12 @@ export const insidePlugin = 'SVC3_INSIDE_PLUGIN';
 /** A token is renewed this long before it ends: a sixth of the hour that a user's token has. */
 const renewBeforeMs = 10 * 60_000;
 
+/** By the file that they could not be written to: good for this process all the same. */
+const unwritten = new Map<string, CachedToken>();
+
 /**
- * The token kept for `key` while it is good for a while and is taken, else a new one, kept in a file of its owner only. While nobody
- * can issue one for the moment, the old one until its end.
+ * The token kept for `key` while it is good for a while and is taken, else a new one, kept in a file of its owner only; where that cannot be
+ * written, by this process. While nobody can issue one for the moment, the old one until its end.
  */
 export async function cachedToken(
   environment: Environment,
@@ -37,17 +40,26 @@ export async function cachedToken(
   const root = variables['XDG_CACHE_HOME'] ?? '';
   const name = createHash('sha256').update(key).digest('hex').slice(0, 32);
   const file = path.join(root === '' ? path.join(home, '.cache') : root, 'svc3', 'tokens', `${name}.json`);
-  const kept = await readToken(file);
+  const kept = unwritten.get(file) ?? (await readToken(file));
   const leftMs = Date.parse(kept?.expirationTimestamp ?? '') - environment.now().getTime();
   const isLong = leftMs > renewBeforeMs;
   if (kept !== undefined && isLong && (await isTaken(kept.token))) return kept;
   try {
     const fresh = await issue();
-    if (fresh.expirationTimestamp !== undefined) await writePrivate(file, JSON.stringify(fresh));
+    if (fresh.expirationTimestamp !== undefined) await keep(file, fresh);
     return fresh;
   } catch (error) {
     if (kept === undefined || isLong || leftMs <= 0 || !isPassing(error)) throw error;
     return kept;
+  }
+}
+
+async function keep(file: string, token: CachedToken): Promise<void> {
+  try {
+    await writePrivate(file, JSON.stringify(token));
+    unwritten.delete(file);
+  } catch {
+    unwritten.set(file, token);
   }
 }
 

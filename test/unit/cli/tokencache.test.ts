@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
@@ -90,6 +90,19 @@ test('one without an end is not kept', async () => {
   const { issue, folder } = await cache(undefined);
   expect([await issue(), await issue()]).toEqual(['token-1', 'token-2']);
   await expect(readdir(folder)).rejects.toThrow('ENOENT');
+});
+
+test('one that cannot be written is used, and asked for once by a process', async () => {
+  const { issue, folder } = await cache(11);
+  // Also root cannot make a folder below a file.
+  await mkdir(join(folder, '..'), { recursive: true });
+  await writeFile(folder, '');
+  expect([await issue(), await issue(), await issue('b')]).toEqual(['token-1', 'token-1', 'token-2']);
+  const replaced = () => Promise.resolve(false);
+  expect([await issue('a', replaced), await issue()]).toEqual(['token-3', 'token-3']);
+  await rm(folder);
+  expect([await issue('a', replaced), await issue()]).toEqual(['token-4', 'token-4']);
+  expect(await readdir(folder)).toHaveLength(1);
 });
 
 test('it lies in a file that only its owner reads, and whose name says nothing of its key', async () => {
