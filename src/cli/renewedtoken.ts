@@ -5,7 +5,7 @@ import { endOf, isRenewalDue } from './tokencache.ts';
 /** How the token of a login is renewed. */
 export interface Renewal {
   now(): Date;
-  /** The login with a token that is good for a while. */
+  /** The login with a token that is good for a while, and not the one that is held. */
   renew(held: Config): Promise<Config>;
   /** What its user is to do where that cannot be. */
   readonly remedy: string;
@@ -14,12 +14,15 @@ export interface Renewal {
 /** After a renewal has failed, while the old token is still good. */
 const retryAfterMs = 60_000;
 
+/** A token, each time it is asked for; with one that was refused, another one where there is one. */
+export type TokenOfLogin = (refused?: string) => Promise<string>;
+
 /**
- * The token of a login, each time it is asked for, renewed before it ends: a watch may outlive many. Whoever asks while it is being
- * renewed waits for the same renewal.
+ * The token of a login, each time it is asked for, renewed before it ends (a watch may outlive many) or once it was refused. Whoever
+ * asks while it is being renewed waits for the same renewal.
  * @throws Svc3Error Unauthorized where it has ended and cannot be renewed; where whoever renews it is away for a moment, that
  */
-export function createRenewedToken(saved: Config, { now, renew, remedy }: Renewal): () => Promise<string> {
+export function createRenewedToken(saved: Config, { now, renew, remedy }: Renewal): TokenOfLogin {
   let held = saved;
   let running: Promise<Config> | undefined;
   let quietUntilMs = 0;
@@ -27,10 +30,11 @@ export function createRenewedToken(saved: Config, { now, renew, remedy }: Renewa
     (running ??= renew(held).finally(() => {
       running = undefined;
     }));
-  return async () => {
+  return async (refused) => {
     const { token = '' } = held;
     const nowMs = now().getTime();
-    if (nowMs < quietUntilMs || !isRenewalDue(token, nowMs)) return token;
+    const isWanted = refused === token || isRenewalDue(token, nowMs);
+    if (nowMs < quietUntilMs || !isWanted) return token;
     try {
       held = await renewedOnce();
       return held.token ?? token;

@@ -11,7 +11,7 @@ const login = command({
   summary:
     'Use the HTTP API of an installation, with a token of the kubeconfig, of standard input or of an OpenID issuer',
   description:
-    'Address and token are checked before anything is written. Without --token-stdin and --oidc a token of one hour is issued for your account in svc3-users, and renewed with the same kubeconfig before it ends. With --oidc address and code are shown on stderr; the ID token of the issuer is used, and renewed with its refresh token, which the configuration keeps, too.',
+    'Address and token are checked before anything is written. Without --token-stdin and --oidc a token of one hour is issued for your account in svc3-users, and renewed with the same kubeconfig before it ends, or once the API refuses it. With --oidc address and code are shown on stderr; the ID token of the issuer is used, and renewed with its refresh token, which the configuration keeps, too.',
   arguments: { url: { summary: 'Address of the API; absent: the configured one', optional: true } },
   options: {
     'token-stdin': { kind: 'flag', summary: 'Read the token from standard input or a redirected file' },

@@ -1,6 +1,6 @@
 import { Svc3Error } from '../../errors.ts';
 import type { Config, ConfigChange, ConfigStore } from '../config.ts';
-import { createRenewedToken } from '../renewedtoken.ts';
+import { createRenewedToken, type TokenOfLogin } from '../renewedtoken.ts';
 import { isRenewalDue } from '../tokencache.ts';
 import type { Issuer } from './issuer.ts';
 import { renewTokens } from './login.ts';
@@ -16,7 +16,7 @@ export interface Renewal {
  * The token of a login at an OpenID issuer, each time it is asked for, renewed and kept before it ends.
  * @throws Svc3Error Unauthorized where it has ended and cannot be renewed
  */
-export function createOidcToken(saved: Config, renewal: Renewal): () => Promise<string> {
+export function createOidcToken(saved: Config, renewal: Renewal): TokenOfLogin {
   return createRenewedToken(saved, {
     now: () => renewal.now(),
     renew: (held) => renewed(held, renewal),
@@ -29,7 +29,8 @@ function renewed(held: Config, renewal: Renewal): Promise<Config> {
   return renewal.config.update(async (present) => {
     if (!isSameLogin(held, present))
       throw new Svc3Error('Conflict', 'another svc3 has changed the login; try again');
-    if (!isRenewalDue(present.token ?? '', renewal.now().getTime())) return {};
+    const isDue = isRenewalDue(present.token ?? '', renewal.now().getTime());
+    if (present.token !== held.token && !isDue) return {};
     return renewedLogin(present, renewal);
   });
 }

@@ -1,6 +1,6 @@
 import type { Config, ConfigStore } from '../config.ts';
 import { isRenewalDue } from '../tokencache.ts';
-import { createRenewedToken } from '../renewedtoken.ts';
+import { createRenewedToken, type TokenOfLogin } from '../renewedtoken.ts';
 
 /** The kubeconfig and its context whose account a saved token is of. */
 export interface Login {
@@ -26,7 +26,7 @@ export function loginOf({ loginKubeconfig, loginContext }: Config): Login | unde
  * The token that `svc3 login` has saved, each time it is asked for, renewed and kept before it ends where it has a kubeconfig.
  * @throws Svc3Error Unauthorized where it has ended and cannot be renewed
  */
-export function createLoginToken(saved: Config, renewal: LoginRenewal): () => Promise<string> {
+export function createLoginToken(saved: Config, renewal: LoginRenewal): TokenOfLogin {
   const { baseUrl = '' } = saved;
   const login = loginOf(saved);
   if (login === undefined) return createGivenToken(saved, renewal);
@@ -37,14 +37,14 @@ export function createLoginToken(saved: Config, renewal: LoginRenewal): () => Pr
   });
 }
 
-/** A token that somebody gave is nobody's to renew; once it ends soon, whatever the same API has been given since is taken. */
+/** A token that somebody gave is nobody's to renew; once it ends soon or was refused, whatever the same API has been given since is taken. */
 function createGivenToken(
   saved: Config,
   { config, now }: Pick<LoginRenewal, 'config' | 'now'>,
-): () => Promise<string> {
+): TokenOfLogin {
   let { token = '' } = saved;
-  return async () => {
-    if (!isRenewalDue(token, now().getTime())) return token;
+  return async (refused) => {
+    if (refused !== token && !isRenewalDue(token, now().getTime())) return token;
     const kept = await config.read();
     if (kept.baseUrl === saved.baseUrl && kept.token !== undefined) token = kept.token;
     return token;
@@ -54,7 +54,8 @@ function createGivenToken(
 /** Another process may have renewed it already, or the user may be logged in elsewhere by now: theirs is not overwritten. */
 async function renewed(held: Config, login: Login, { config, now, issue }: LoginRenewal): Promise<Config> {
   const kept = await config.read();
-  if (isSameLogin(held, kept) && !isRenewalDue(kept.token ?? '', now().getTime())) return kept;
+  const isOther = kept.token !== held.token && !isRenewalDue(kept.token ?? '', now().getTime());
+  if (isSameLogin(held, kept) && isOther) return kept;
   // Before the configuration is locked: a kubeconfig may start programs that write it, too.
   const token = await issue(login);
   const { loginKubeconfig, loginContext } = held;

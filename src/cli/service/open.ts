@@ -3,6 +3,7 @@ import path from 'node:path';
 import { isSvc3Error, messageOf, Svc3Error } from '../../errors.ts';
 import type { Config, ConfigStore } from '../config.ts';
 import type { Environment } from '../environment.ts';
+import type { TokenOfLogin } from '../renewedtoken.ts';
 import { cachedToken } from '../tokencache.ts';
 import type { OidcClient } from '../../wire/schemas.ts';
 import type { Issuer } from '../oidc/issuer.ts';
@@ -25,8 +26,8 @@ export interface KubernetesBackend {
 export interface HttpTarget {
   readonly baseUrl: string;
   readonly caFile?: string;
-  /** Asked for when the first request needs it. */
-  token(): Promise<string>;
+  /** Asked for when a request needs it; with one that was refused, for another one where there is one. */
+  token(refused?: string): Promise<string>;
 }
 
 /** A kube-apiserver by kubeconfig. */
@@ -116,7 +117,7 @@ interface ApiTarget {
   readonly baseUrl: string;
   readonly caFile?: string;
   /** Undefined where there is none for this address: then it is that of the kubeconfig's account. */
-  readonly token?: () => Promise<string>;
+  readonly token?: TokenOfLogin;
   /** Of that token, where it is one of a kubeconfig's account. */
   readonly login?: Login;
 }
@@ -248,7 +249,7 @@ class CommandOpener implements Opener {
   }
 
   /** The token that `svc3 login` has saved, each time it is asked for. */
-  #loginToken(saved: Config): () => Promise<string> {
+  #loginToken(saved: Config): TokenOfLogin {
     const { config, environment, backends } = this.#options;
     const now = () => environment.now();
     if (saved.loginIssuer === undefined)
@@ -257,7 +258,7 @@ class CommandOpener implements Opener {
       const { createOidcToken } = await import('../oidc/renewal.ts');
       return createOidcToken(saved, { config, now, openIssuer: backends.openIssuer });
     });
-    return async () => (await ofIssuer())();
+    return async (refused) => (await ofIssuer())(refused);
   }
 
   async #issueToken(login: Login): Promise<string> {

@@ -93,7 +93,7 @@ describe('a login', () => {
   /** The token that `vm list` sends, or what else `use` does with it, and what renewals asked for. */
   async function sent(
     issue: () => Promise<{ token: string }>,
-    use: (token: () => Promise<string>) => Promise<string> = (token) => token(),
+    use: (token: HttpTarget['token']) => Promise<string> = (token) => token(),
     clock = () => today,
   ) {
     const asked: unknown[] = [];
@@ -107,7 +107,7 @@ describe('a login', () => {
       openServer: () => Promise.reject(new Error('not asked for')),
       openIssuer: () => Promise.reject(new Error('not asked for')),
       async openHttp(target: HttpTarget) {
-        token = await use(() => target.token());
+        token = await use((refused) => target.token(refused));
         throw new Error('enough');
       },
     };
@@ -158,6 +158,45 @@ describe('a login', () => {
     expect(token.split(' ')).toEqual([ending(11), ending(65), ending(65), ending(120)]);
     expect(asked).toHaveLength(2);
     expect(await saved()).toEqual({ ...login, token: ending(120) });
+  });
+
+  it('whose token is refused before its end is renewed, once for all whom it was refused', async () => {
+    await configured({ ...login, token: ending(40) });
+    let made = 0;
+    const { token, asked } = await sent(
+      async () => ({ token: ending(59 + (made += 1)) }),
+      async (ask) => {
+        const old = await ask();
+        const others = await Promise.all([ask(old), ask(old)]);
+        return [...others, await ask(old), await ask()].join(' ');
+      },
+    );
+    expect(token.split(' ')).toEqual([ending(60), ending(60), ending(60), ending(60)]);
+    expect(asked).toHaveLength(1);
+    expect(await saved()).toEqual({ ...login, token: ending(60) });
+  });
+
+  it('whose token is refused and cannot be renewed stays what it is, and is not renewed again at once', async () => {
+    await configured({ ...login, token: ending(40) });
+    const { token, asked } = await sent(
+      () => Promise.reject(new Error('no such cluster')),
+      async (ask) => [await ask(ending(40)), await ask(ending(40))].join(' '),
+    );
+    expect(token.split(' ')).toEqual([ending(40), ending(40)]);
+    expect(asked).toHaveLength(1);
+  });
+
+  it('whose token is refused is the one that another process has by then', async () => {
+    await configured({ ...login, token: ending(40) });
+    const { token, asked } = await sent(
+      () => Promise.reject(new Error('no')),
+      async (ask) => {
+        const old = await ask();
+        await configured({ ...login, token: ending(50) });
+        return ask(old);
+      },
+    );
+    expect([token, asked]).toEqual([ending(50), []]);
   });
 
   it('is renewed once for all who ask meanwhile', async () => {

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import type { Duplex, Readable } from 'node:stream';
 import { Agent, type Dispatcher } from 'undici';
 import { readWhole } from '../../../net/foreign.ts';
-import { Svc3Error } from '../../../errors.ts';
+import { isSvc3Error, Svc3Error } from '../../../errors.ts';
 import { trustingMachine } from '../../authorities.ts';
 import { refusalOf, refusalText, unreachable } from './refusal.ts';
 import type { BackendOptions, HttpTarget } from '../open.ts';
@@ -57,10 +57,17 @@ export function createApiClient(target: HttpTarget & Pick<BackendOptions, 'warni
   const connecting = <T>(connect: () => Promise<T>): Promise<T> =>
     ca === undefined ? trustingMachine(connect) : connect();
 
+  /** Once more where the token was withdrawn before its end and there is another one; a body that was streamed is gone. */
   async function send(request: ApiRequest): Promise<ApiReply> {
-    const token = request.anonymous === true ? undefined : await target.token();
+    if (request.anonymous === true) return connecting(() => sendWith(undefined, request));
+    const token = await target.token();
     // A body that is streamed is never the first to connect.
-    return connecting(() => sendWith(token, request));
+    const reply = await connecting(() => sendWith(token, request));
+    if (reply.status !== 401 || request.stream !== undefined) return reply;
+    const other = await target.token(token);
+    if (other === token) return reply;
+    await refusalText(reply.body);
+    return sendWith(other, request);
   }
 
   async function sendWith(token: string | undefined, request: ApiRequest): Promise<ApiReply> {
@@ -107,7 +114,14 @@ export function createApiClient(target: HttpTarget & Pick<BackendOptions, 'warni
       const url = `${baseUrl}${path}?${new URLSearchParams(query).toString()}`;
       const tls = await tlsOf(ca);
       const token = await target.token();
-      return connecting(() => openSocket({ url, token, ...tls }));
+      try {
+        return await connecting(() => openSocket({ url, token, ...tls }));
+      } catch (error) {
+        if (!isSvc3Error(error, 'Unauthorized')) throw error;
+        const other = await target.token(token);
+        if (other === token) throw error;
+        return openSocket({ url, token: other, ...tls });
+      }
     },
     async close() {
       await (await opened)?.destroy();

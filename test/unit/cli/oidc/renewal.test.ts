@@ -70,6 +70,14 @@ test('one that ends soon is renewed, and the new refresh token takes the place o
   });
 });
 
+test('one that was refused before its end is renewed, unless another process has done so', async () => {
+  const user = await aUser({ ...login, token: anHour(40) }, [ok({ id_token: anHour(60) })]);
+  const [token, other] = [user.aProcess(), user.aProcess()];
+  expect([await token(anHour(40)), await token()]).toEqual([anHour(60), anHour(60)]);
+  expect(await other(anHour(40))).toBe(anHour(60));
+  expect(forms(user.issuer)).toEqual(['canary-first']);
+});
+
 test('a refresh token that is not replaced stays', async () => {
   const user = await aUser({ ...login, token: anHour(-5) }, [ok({ id_token: anHour(60) })]);
   expect(await user.aProcess()()).toBe(anHour(60));
