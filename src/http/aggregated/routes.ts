@@ -5,7 +5,13 @@ import { findNode, listNodes, nodeItems, tagNode, untagNode, getNode } from '../
 import { getClusterInfo } from '../routes/clusterinfo.ts';
 import { listRemoteImages, listRemoteIsos } from '../routes/remotes.ts';
 import { commitVm, execVm, saveVm } from '../routes/vmactions.ts';
-import { type ClusterInfo, namespaceParams, nodeParams, type RemoteItem } from '../../wire/schemas.ts';
+import {
+  type ClusterInfo,
+  namespaceParams,
+  nodeParams,
+  type RemoteItem,
+  waitQuery,
+} from '../../wire/schemas.ts';
 import { isNodeOf, nodeItem } from '../../wire/node.ts';
 import { discovery, groupVersion, root } from './discovery.ts';
 import { diskRoutes } from './diskroutes.ts';
@@ -131,14 +137,13 @@ function aggregated(route: Route, kind: string): Route {
     ...route,
     id: `aggregated ${route.id}`,
     path: route.path.replace('/api/v1', root),
-    query: z.looseObject({ wait: z.string().optional() }),
+    query: z.looseObject(waitQuery.shape),
     body: schemas.typedRequest(route.body),
     replies: schemas.typedReplies(route.replies, kind),
     async handler(call: Call<unknown, unknown, unknown>) {
       refuseDryRun(call.query);
-      const { wait } = call.query as { wait?: string };
-      const query = wait === undefined ? {} : { wait: wait !== 'false' };
-      return schemas.typedReply(await route.handler({ ...call, query }), kind);
+      const { wait } = call.query as z.output<typeof waitQuery>;
+      return schemas.typedReply(await route.handler({ ...call, query: { wait } }), kind);
     },
   };
 }

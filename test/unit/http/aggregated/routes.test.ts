@@ -1,8 +1,10 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { root } from '../../../../src/http/aggregated/discovery.ts';
 import { aggregatedRoutes } from '../../../../src/http/aggregated/routes.ts';
 import type { Call, Route } from '../../../../src/http/server/route.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
+import { condition } from '../../controllers/image/builders.ts';
+import { aVm } from '../../controllers/vm/builders.ts';
 
 function routeOf(method: string, path: string): Route {
   const found = aggregatedRoutes.find((route) => route.method === method && route.path === path);
@@ -47,6 +49,39 @@ describe('a list', () => {
     const route = routeOf('GET', `${root}/namespaces/{namespace}/remoteimages`);
     const params = { namespace: 'team' };
     expect(namesIn(await called(route, { query, params, services: remotes as never }))).toEqual(names);
+  });
+});
+
+describe('whether a verb waits', () => {
+  const exec = routeOf('POST', `${root}/namespaces/{namespace}/vms/{vm}/exec`);
+  const vm = aVm({ status: { powerState: 'Running', conditions: [condition('Booted', 'True', 'Booted')] } });
+
+  test.each([
+    [{}, 1],
+    [{ wait: 'true' }, 1],
+    [{ wait: '' }, 1],
+    [{ wait: 'false' }, 0],
+    [{ wait: '0', fieldManager: 'kubectl-create' }, 0],
+  ])('is read of %j as in /api/v1', async (query, waits) => {
+    const until = vi.fn(() => Promise.reject(new Error('drained')));
+    const services = {
+      client: { patch: async () => vm, get: async () => vm },
+      caches: { vms: { objects: { get: () => vm }, changes: { until } } },
+    } as never;
+    const { signal } = new AbortController();
+    const reply = await called(exec, {
+      services,
+      signal,
+      drain: signal,
+      params: { namespace: 'team', vm: 'web' },
+      query: exec.query.parse(query),
+      body: { command: 'stop' },
+    });
+    expect([reply.status, until.mock.calls.length]).toEqual([202, waits]);
+  });
+
+  test('is refused where it is no word for it', () => {
+    expect(exec.query.safeParse({ wait: 'nonsense' }).success).toBe(false);
   });
 });
 
