@@ -26,6 +26,7 @@ const anyQuery = z.looseObject({
   watch: z.string().optional(),
   fieldSelector: z.string().optional(),
   labelSelector: z.string().optional(),
+  includeObject: z.enum(['None', 'Metadata', 'Object']).optional(),
 });
 const nothing = z.object({});
 
@@ -76,7 +77,7 @@ function nodeList(call: Read<unknown>, namespace: string | undefined): ReplyOf<t
           .map((node) => nodeItem(node, '', call.services.caches.usages.of(node.metadata.name)))
       : nodeItems(call.services, namespace);
   const items = all.filter(isWanted);
-  if (wantsTable(call.accept)) return json(nodeTable(items));
+  if (wantsTable(call.accept)) return json(nodeTable(items, call.query.includeObject));
   return { body: { kind: 'NodeList', apiVersion: groupVersion, metadata: {}, items: items.map(nodeObject) } };
 }
 
@@ -127,7 +128,8 @@ const oneNode = defineRoute({
     const node = findNode(call.services, namespace, name);
     if (!isNodeOf(node, namespace)) throw new Svc3Error('NotFound', `nodes "${name}" not found`);
     const item = nodeItem(node, namespace, call.services.caches.usages.of(name));
-    return wantsTable(call.accept) ? json(nodeTable([item])) : { body: nodeObject(item) };
+    if (wantsTable(call.accept)) return json(nodeTable([item], call.query.includeObject));
+    return { body: nodeObject(item) };
   },
 });
 
@@ -178,7 +180,7 @@ function remotes(route: Route, kind: 'RemoteImage' | 'RemoteISO'): Route {
       const objects = items
         .map((item) => remoteObject(item, kind, call.params.namespace))
         .filter(({ metadata }) => isWanted(metadata));
-      if (wantsTable(call.accept)) return json(remoteTable(objects));
+      if (wantsTable(call.accept)) return json(remoteTable(objects, call.query.includeObject));
       const whole = incomplete === undefined ? {} : { incomplete: [...incomplete] };
       return {
         body: {

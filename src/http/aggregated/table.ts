@@ -28,8 +28,15 @@ const nodeColumns = [
   column('Tags', 'string', 'Tags of the node.', 1),
 ];
 
-export function nodeTable(items: readonly NodeItem[]): Record<string, unknown> {
+/** How much of an object its row holds (`includeObject`): kubectl asks for all of it where it sorts by a field. */
+export type IncludeObject = 'None' | 'Metadata' | 'Object';
+
+export function nodeTable(
+  items: readonly NodeItem[],
+  include: IncludeObject | undefined,
+): Record<string, unknown> {
   return table(
+    include,
     nodeColumns,
     items.map((item) => ({
       cells: [
@@ -42,7 +49,7 @@ export function nodeTable(items: readonly NodeItem[]): Record<string, unknown> {
         item.nodeIP,
         item.tags.join(','),
       ],
-      metadata: { name: item.name, namespace: item.namespace },
+      object: nodeObject(item),
     })),
   );
 }
@@ -67,33 +74,45 @@ const remoteColumns = [
   column('Tags', 'string', 'Its tags.', 1),
 ];
 
-export function remoteTable(items: readonly RemoteObject[]): Record<string, unknown> {
+export function remoteTable(
+  items: readonly RemoteObject[],
+  include: IncludeObject | undefined,
+): Record<string, unknown> {
   return table(
+    include,
     remoteColumns,
-    items.map(({ metadata, type = '', tags = [] }) => ({
-      cells: [metadata.name, type, tags.join(',')],
-      metadata,
+    items.map((object) => ({
+      cells: [object.metadata.name, object.type ?? '', (object.tags ?? []).join(',')],
+      object,
     })),
   );
 }
 
 interface Row {
   readonly cells: readonly unknown[];
-  readonly metadata: { readonly name: string; readonly namespace: string };
+  readonly object: NodeObject | RemoteObject;
 }
 
 /** meta.k8s.io/v1 Table, what kubectl shows. */
-function table(columnDefinitions: readonly object[], rows: readonly Row[]): Record<string, unknown> {
+function table(
+  include: IncludeObject | undefined,
+  columnDefinitions: readonly object[],
+  rows: readonly Row[],
+): Record<string, unknown> {
   return {
     kind: 'Table',
     apiVersion: 'meta.k8s.io/v1',
     metadata: {},
     columnDefinitions,
-    rows: rows.map(({ cells, metadata }) => ({
-      cells,
-      object: { kind: 'PartialObjectMetadata', apiVersion: 'meta.k8s.io/v1', metadata },
-    })),
+    rows: rows.map(({ cells, object }) => ({ cells, ...included(object, include) })),
   };
+}
+
+function included(object: Row['object'], include: IncludeObject | undefined): { readonly object?: object } {
+  if (include === 'None') return {};
+  if (include === 'Object') return { object };
+  const { metadata } = object;
+  return { object: { kind: 'PartialObjectMetadata', apiVersion: 'meta.k8s.io/v1', metadata } };
 }
 
 /** Whether the client prefers a Table: kubectl names it first in Accept. */

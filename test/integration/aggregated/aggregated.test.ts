@@ -14,6 +14,7 @@ import {
   clusterRoles,
   configMaps,
   namespaces,
+  nodes,
   secrets,
   serviceAccounts,
   vms,
@@ -110,6 +111,19 @@ test('kubectl get nodes.api.svc3.dev prints a table', async () => {
     JSON.parse(await kubectl('get', 'nodes.api.svc3.dev', 'n1', '-n', namespace, '-o', 'json')),
   ).toMatchObject({ kind: 'Node', metadata: { name: 'n1' }, allocatableCpu: 12 });
   expect(await kubectl('get', 'nodes.api.svc3.dev', '-A', '-o', 'name')).toContain('n1');
+});
+
+test('kubectl sorts nodes by a field of theirs', async () => {
+  const name = 'n2';
+  await client.create(nodes, { metadata: { name } });
+  onTestFinished(() => client.delete(nodes, { name }));
+  const body = { status: { allocatable: { cpu: '4', memory: '32Gi' } } };
+  await client.patch(nodes, { name }, { type: 'merge', body }, { subresource: 'status' });
+  await expect
+    .poll(() =>
+      kubectl('get', 'nodes.api.svc3.dev', '-n', namespace, '--sort-by=.availableCpu').catch(String),
+    )
+    .toMatch(/^NAME.*\nn2\s.*\s4\/4\s.*\nn1\s/);
 });
 
 test('vms/exec writes the request, judged by the right to the subresource', async () => {

@@ -80,7 +80,7 @@ describe('a table', () => {
 
   test('of what registries hold has a cell for every column, also where little is known', () => {
     const object = remoteObject({ name: 'r.example.com/a' }, 'RemoteImage', 'team');
-    const { columnDefinitions, rows } = remoteTable([object]) as {
+    const { columnDefinitions, rows } = remoteTable([object], undefined) as {
       columnDefinitions: unknown[];
       rows: { cells: unknown[]; object: { metadata: object } }[];
     };
@@ -91,12 +91,30 @@ describe('a table', () => {
 
   test('has a cell for every column', () => {
     const node = nodeItem({ metadata: storedMeta({ name: 'n1' }) }, 'team', noUsage);
-    const { columnDefinitions, rows } = nodeTable([node]) as {
+    const { columnDefinitions, rows } = nodeTable([node], undefined) as {
       columnDefinitions: unknown[];
       rows: { cells: unknown[]; object: { metadata: object } }[];
     };
     expect(rows[0]?.cells).toHaveLength(columnDefinitions.length);
     expect(rows[0]?.object.metadata).toEqual({ name: 'n1', namespace: 'team' });
+  });
+
+  const partial = { kind: 'PartialObjectMetadata', apiVersion: 'meta.k8s.io/v1' };
+  const metadata = { name: 'n1', namespace: 'team' };
+  test.each([
+    [undefined, { ...partial, metadata }],
+    ['Metadata', { ...partial, metadata }],
+    ['Object', { kind: 'Node', metadata, availableCpu: 0 }],
+    ['None', undefined],
+  ] as const)('holds of an object what includeObject %s says', (include, held) => {
+    const node = nodeItem({ metadata: storedMeta({ name: 'n1' }) }, 'team', noUsage);
+    const { rows } = nodeTable([node], include) as { rows: { object?: object }[] };
+    if (held === undefined) expect(rows[0]).not.toHaveProperty('object');
+    else expect(rows[0]?.object).toMatchObject(held);
+    const remote = remoteObject({ name: 'r.example.com/a', kind: 'image' }, 'RemoteImage', 'team');
+    const { rows: others } = remoteTable([remote], include) as { rows: { object?: object }[] };
+    if (include === 'Object') expect(others[0]?.object).toEqual(remote);
+    else expect(others[0]?.object === undefined).toBe(include === 'None');
   });
 });
 
