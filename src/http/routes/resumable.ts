@@ -59,7 +59,8 @@ export async function beginUpload(
     throw invalidField('Upload-Complete', 'a form cannot be resumed; send the raw disk');
   const size = count(call, 'Upload-Length');
   const begun = await services.uploads.begin(target, { size, ...said });
-  const isEmpty = (upload?.contentLength ?? 0) === 0;
+  // Where nobody says how much comes, only the end of the body does.
+  const isEmpty = upload?.contentLength === 0;
   const first = { ...contentOf(call), offset: 0, isLast: false };
   const state = isEmpty ? begun : await services.uploads.append(target, begun.id, first);
   const location = one(target.kind === 'ISO' ? 'iso' : 'image')

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { request as httpsRequest } from 'node:https';
+import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { images } from '../../../src/api/resources.ts';
 import { startTransferApi, type TransferApi } from './transferharness.ts';
@@ -86,6 +87,23 @@ describe('a resumable upload', () => {
     expect([middle.status, middle.json]).toMatchObject([200, { offset: 449_999, complete: false }]);
     expect((await patch(location, 449_999, disk.subarray(449_999))).status).toBe(202);
     expect((await transfer.contentOf('pieces')).equals(disk)).toBe(true);
+  });
+
+  test('may begin with bytes of which nobody says how many come, or with none of them', async () => {
+    const piped = Readable.from([disk.subarray(0, 1000), disk.subarray(1000, 150_000)]) as never;
+    const first = await begin('piped', {}, piped);
+    expect([first.status, first.json.offset, first.headers['upload-offset']]).toEqual([
+      201,
+      150_000,
+      '150000',
+    ]);
+    expect((await patch(String(first.headers['location']), 150_000, disk.subarray(150_000))).status).toBe(
+      202,
+    );
+    expect((await transfer.contentOf('piped')).equals(disk)).toBe(true);
+    const none = await begin('piped-nothing', {}, Readable.from([]) as never);
+    expect([none.status, none.json.offset]).toEqual([201, 0]);
+    expect((await patch(String(none.headers['location']), 0, disk)).status).toBe(202);
   });
 
   test('that is done says so to a client that lost the answer, also when its parts are gone', async () => {
