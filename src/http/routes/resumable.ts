@@ -1,4 +1,4 @@
-import type { Image, Iso } from '../../api/image.ts';
+import { imageAnnotations, type Image, type Iso } from '../../api/image.ts';
 import { imageItem } from '../../wire/image.ts';
 import { invalidField, leavesOpen, Svc3Error } from '../../errors.ts';
 import type { DiskKind } from '../../controllers/image/repositorypath.ts';
@@ -6,6 +6,7 @@ import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import type { ResumableUploads, UploadState } from '../server/services.ts';
 import { success } from '../server/status.ts';
+import { waitAnnotated } from '../server/visible.ts';
 import type { UploadFacts, UploadTarget } from '../../usecases/uploadtarget.ts';
 import { uploadPermission, uploadTag as tag } from './uploadrights.ts';
 
@@ -17,6 +18,10 @@ const one = (kind: 'image' | 'iso') =>
 /** Of an upload that begins with more to come. */
 export const begunReplies = {
   201: { description: 'With Upload-Complete: ?0, go on at Location.', schema: schemas.uploadState },
+};
+/** Of an upload that is whole. */
+export const takenReplies = {
+  202: { description: 'It is being taken in; poll it.', schema: schemas.imageItem },
 };
 const kept = { 200: { description: 'How far it is.', schema: schemas.uploadState } };
 
@@ -97,6 +102,17 @@ export async function takeUnmeasured(
   }
 }
 
+/** Answers an upload that its object has taken, once lists show the object, and no longer what became of an upload before. */
+export async function takenReply(
+  { services: { caches }, signal }: Pick<AnyCall<unknown>, 'services' | 'signal'>,
+  kind: DiskKind,
+  taken: Image | Iso,
+): Promise<ReplyOf<typeof takenReplies>> {
+  const { changes } = kind === 'ISO' ? caches.isos : caches.images;
+  await waitAnnotated(changes, taken, imageAnnotations.uploadId, signal);
+  return { status: 202, body: imageItem(taken) };
+}
+
 /** The body as it comes, and whether it has come whole. */
 function contentOf({ upload }: AnyCall<unknown>): Pick<Appended, 'content' | 'length' | 'isWhole'> {
   if (upload === undefined) throw invalidField('body', 'is required', 'FieldValueRequired');
@@ -119,9 +135,8 @@ async function proceed(
     const bytes = { ...contentOf(call), offset, isLast: isComplete(call) ?? true };
     const { taken, ...state } = await call.services.uploads.append(target, id, bytes);
     const headers = headersOf({ ...state, isComplete: taken !== undefined });
-    return taken === undefined
-      ? { headers, body: bodyOf(state) }
-      : { status: 202, headers, body: imageItem(taken) };
+    if (taken === undefined) return { headers, body: bodyOf(state) };
+    return { ...(await takenReply(call, target.kind, taken)), headers };
   } catch (error) {
     // A client that still sends can read its refusal.
     call.upload?.stream.resume();
@@ -175,7 +190,7 @@ const append = {
   query: schemas.nothing,
   body: schemas.nothing,
   bodyKind: 'upload',
-  replies: { ...kept, 202: { description: 'It is being taken in; poll it.', schema: schemas.imageItem } },
+  replies: { ...kept, ...takenReplies },
   permission: uploadPermission,
   longRunning: true,
 } as const;

@@ -2,7 +2,6 @@ import { X509Certificate, createPrivateKey, type KeyObject } from 'node:crypto';
 import type * as z from 'zod';
 import { actionsGroup } from '../../api/meta.ts';
 import { Svc3Error, invalidField } from '../../errors.ts';
-import { imageItem } from '../../wire/image.ts';
 import { readWhole } from '../../net/foreign.ts';
 import { validate } from '../../wire/fields.ts';
 import type { JsonValue } from '../../wire/fields.ts';
@@ -13,7 +12,14 @@ import * as schemas from '../../wire/schemas.ts';
 import { success } from '../server/status.ts';
 import { nameOfReference } from '../../wire/names.ts';
 import type { UploadFacts } from '../../usecases/uploadtarget.ts';
-import { beginUpload, begunReplies, isComplete, takeUnmeasured } from './resumable.ts';
+import {
+  beginUpload,
+  begunReplies,
+  isComplete,
+  takenReplies,
+  takenReply,
+  takeUnmeasured,
+} from './resumable.ts';
 import { uploadPermission, uploadTag as tag } from './uploadrights.ts';
 
 type UploadQuery = z.output<typeof schemas.uploadQuery>;
@@ -23,10 +29,7 @@ function nameOfFile(fileName: string): string {
   return nameOfReference(fileName.replace(/\.(qcow2|raw|img|iso)$/i, '').replaceAll('/', '-'), 'name');
 }
 
-const uploadReplies = {
-  ...begunReplies,
-  202: { description: 'It is being taken in; poll it.', schema: schemas.imageItem },
-};
+const uploadReplies = { ...begunReplies, ...takenReplies };
 
 /**
  * Streams the file of the body into the store; form fields in front of it are as good as the query's.
@@ -47,11 +50,11 @@ export async function upload(
   const isForm = /^multipart\//i.test(call.upload.contentType);
   if (call.upload.contentLength === undefined && !isForm && name !== undefined) {
     const target = { kind, namespace: call.params.namespace, name };
-    return { status: 202, body: imageItem(await takeUnmeasured(call, target, factsOf(call.query))) };
+    return takenReply(call, kind, await takeUnmeasured(call, target, factsOf(call.query)));
   }
   const body = await readDiskBody(call.upload);
   try {
-    return { status: 202, body: imageItem(await taken(call, { kind, nameOf }, body)) };
+    return await takenReply(call, kind, await taken(call, { kind, nameOf }, body));
   } catch (error) {
     body.discard();
     throw error;

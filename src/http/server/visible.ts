@@ -12,17 +12,39 @@ async function quietly(wait: Promise<unknown>): Promise<void> {
   }
 }
 
-export async function waitSeen<T extends KubeObject>(
+/** @param isWritten - whether what is found of the object is what was written, or came after it */
+async function waitFor<T extends KubeObject>(
+  changes: Watchers<T>,
+  { metadata }: T,
+  isWritten: (found: NonNullable<T['metadata']>) => boolean,
+  signal: AbortSignal,
+): Promise<void> {
+  const { name = '', namespace = '', uid } = metadata ?? {};
+  const seen = (found: T | undefined): boolean =>
+    found?.metadata !== undefined && found.metadata.uid === uid && isWritten(found.metadata);
+  await quietly(
+    changes.until({ name, namespace }, seen, AbortSignal.any([signal, AbortSignal.timeout(visibleMs)])),
+  );
+}
+
+export function waitSeen<T extends KubeObject>(
   changes: Watchers<T>,
   object: T,
   signal: AbortSignal,
 ): Promise<void> {
-  const { name = '', namespace = '', uid, generation = 0 } = object.metadata ?? {};
-  const seen = (found: T | undefined): boolean =>
-    found?.metadata?.uid === uid && (found?.metadata?.generation ?? 0) >= generation;
-  await quietly(
-    changes.until({ name, namespace }, seen, AbortSignal.any([signal, AbortSignal.timeout(visibleMs)])),
-  );
+  const { generation = 0 } = object.metadata ?? {};
+  return waitFor(changes, object, (found) => (found.generation ?? 0) >= generation, signal);
+}
+
+/** For a write of an annotation: no generation tells of it. */
+export function waitAnnotated<T extends KubeObject>(
+  changes: Watchers<T>,
+  object: T,
+  annotation: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const written = object.metadata?.annotations?.[annotation];
+  return waitFor(changes, object, (found) => found.annotations?.[annotation] === written, signal);
 }
 
 export async function waitGone<T extends KubeObject>(

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { Readable } from 'node:stream';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { imageAnnotations } from '../../../src/api/image.ts';
 import { images } from '../../../src/api/resources.ts';
 import { withDiskDigest } from '../../../src/registry/disk.ts';
@@ -133,6 +133,80 @@ test('an Image that waits for its upload takes it', async () => {
   });
   expect((await call('POST', ns('/upload/image?name=waiting'), { raw: disk })).status).toBe(202);
   await transfer.inspected('waiting');
+});
+
+describe('the list that comes after the answer to an upload', () => {
+  const idOf = (name: string): Promise<string | undefined> =>
+    transfer.cluster.client.get(images, name, transfer.namespace).then(
+      ({ metadata }) => metadata.annotations?.[imageAnnotations.uploadId],
+      () => undefined,
+    );
+  const shown = async (name: string) => {
+    const { json } = await call('GET', ns('/images'));
+    return json.items.find((item: { name: string }) => item.name === name);
+  };
+
+  /** The answer to an upload of which the api hears late. */
+  async function late(name: string, upload: () => ReturnType<typeof call>) {
+    const before = await idOf(name);
+    const { hold, release } = transfer.watches;
+    onTestFinished(release);
+    hold('images');
+    const answering = upload();
+    await expect.poll(() => idOf(name)).not.toBe(before);
+    // Within the second for which an answer waits at most.
+    const releasing = setTimeout(release, 700);
+    onTestFinished(() => clearTimeout(releasing));
+    return answering;
+  }
+
+  test.each<[how: string, name: string, upload: (name: string) => ReturnType<typeof call>]>([
+    ['in one request', 'seen-raw', (name) => call('POST', ns(`/upload/image?name=${name}`), { raw: disk })],
+    [
+      'without a length',
+      'seen-chunked',
+      (name) => call('POST', ns(`/upload/image?name=${name}`), { raw: Readable.from([disk]) as never }),
+    ],
+    [
+      'in parts',
+      'seen-parts',
+      async (name) => {
+        const begun = await call('POST', ns(`/upload/image?name=${name}`), {
+          headers: { 'upload-complete': '?0' },
+        });
+        const headers = { 'upload-offset': '0' };
+        return call('PATCH', String(begun.headers['location']), { raw: disk, headers });
+      },
+    ],
+  ])('%s has it', async (_how, name, upload) => {
+    const { status, json } = await late(name, () => upload(name));
+    expect([status, await shown(name)]).toEqual([202, json]);
+  });
+
+  test('of a disk that was refused before says no longer why', async () => {
+    const name = 'sent-again';
+    const upload = () => call('POST', ns(`/upload/image?name=${name}`), { raw: randomBytes(512) });
+    await upload();
+    const { metadata } = await transfer.cluster.client.get(images, name, transfer.namespace);
+    const stalled = {
+      type: 'Stalled',
+      status: 'True',
+      reason: 'DiskRefused',
+      message: 'is no disk',
+      lastTransitionTime: '2026-01-01T00:00:00Z',
+    } as const;
+    const request = metadata.annotations?.[imageAnnotations.upload]?.slice(-64);
+    await transfer.cluster.client.patch(
+      images,
+      { name, namespace: transfer.namespace },
+      { type: 'merge', body: { status: { request, conditions: [stalled] } } },
+      { subresource: 'status' },
+    );
+    await expect.poll(async () => (await shown(name)).state).toBe('Failed');
+    expect((await late(name, upload)).status).toBe(202);
+    expect(await shown(name)).toMatchObject({ state: 'Updating' });
+    expect(await shown(name)).not.toHaveProperty('errorMessage');
+  });
 });
 
 test.each([

@@ -16,6 +16,7 @@ import { parseReference } from '../../../src/registry/reference.ts';
 import { startTestApi, type TestApi } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 import { type Fault, withFaults } from '../../support/faultclient.ts';
+import { holdWatches, type HeldWatches } from '../../support/heldwatches.ts';
 import { startRegistry, type TestRegistry } from '../../support/registry.ts';
 
 export interface TransferApi {
@@ -24,6 +25,8 @@ export interface TransferApi {
   readonly store: RegistryClient;
   readonly api: TestApi;
   readonly namespace: string;
+  /** Of the api's caches. */
+  readonly watches: Pick<HeldWatches, 'hold' | 'release'>;
   /** As the cluster's administrator; `path` is below the namespace. */
   readonly call: TestApi['call'];
   readonly ns: (path: string) => string;
@@ -70,7 +73,8 @@ export async function startTransferApi(what: string): Promise<TransferApi> {
       return uid;
     },
   };
-  const api = await startTestApi(cluster.client, {
+  const watches = holdWatches(cluster.client);
+  const api = await startTestApi(watches.client, {
     transfer: createImageTransfer(targets, registries, store),
     uploads: createResumableUploads(targets, registries, store, { partBytes: 100_000 }),
     remotes: createRemoteCatalog([registry.address], (host, where) => registries.look(where, host)),
@@ -90,6 +94,7 @@ export async function startTransferApi(what: string): Promise<TransferApi> {
     store: client,
     api,
     namespace,
+    watches,
     call: (method, path, options = {}) => api.call(method, path, { token: cluster.adminToken, ...options }),
     ns: (path) => `/api/v1/namespaces/${namespace}${path}`,
     repository,
@@ -146,6 +151,7 @@ export async function startTransferApi(what: string): Promise<TransferApi> {
     },
     async close() {
       await client.close();
+      watches.release();
       await api.close();
       await registry.stop();
     },

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { KubeObject } from '../../../../src/api/object.ts';
-import { waitGone, waitSeen } from '../../../../src/http/server/visible.ts';
+import { waitAnnotated, waitGone, waitSeen } from '../../../../src/http/server/visible.ts';
 import type { Watchers } from '../../../../src/http/server/watchers.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 
@@ -46,6 +46,21 @@ describe('what was written', () => {
   });
 });
 
+test('an annotation that was written is waited for, whatever the generation is', async () => {
+  const written = { ...metadata, annotations: { upload: 'new' } };
+  await waitAnnotated(changes, { metadata: written }, 'upload', signal);
+  expect(key()).toEqual({ name: 'web', namespace: 'team' });
+  const found = (more: object): boolean => isOver()({ metadata: { ...metadata, ...more } });
+  const annotations = { upload: 'new', other: 'x' };
+  expect([found({ annotations }), found({ annotations, generation: undefined })]).toEqual([true, true]);
+  expect([
+    found({}),
+    found({ annotations: { upload: 'old' } }),
+    found({ annotations, uid: 'other' }),
+  ]).toEqual([false, false, false]);
+  expect([isOver()(undefined), isOver()({})]).toEqual([false, false]);
+});
+
 test('what was deleted is waited for until it is gone, or about to be', async () => {
   await waitGone(changes, { name: 'web', namespace: 'team' }, signal);
   expect(key()).toEqual({ name: 'web', namespace: 'team' });
@@ -56,6 +71,7 @@ test('what was deleted is waited for until it is gone, or about to be', async ()
 
 describe.each([
   ['written', (given: AbortSignal) => waitSeen(changes, { metadata }, given)],
+  ['annotated', (given: AbortSignal) => waitAnnotated(changes, { metadata }, 'upload', given)],
   ['deleted', (given: AbortSignal) => waitGone(changes, { name: 'web', namespace: 'team' }, given)],
 ])('what was %s', (_what, wait) => {
   test('is waited for no longer than a second, and by nobody who has gone', async () => {
