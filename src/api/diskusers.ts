@@ -54,26 +54,23 @@ export interface PossibleUsers {
  * pools that name it or whose guests were made from it, and copies that are not there yet. Nobody starts from what never got
  * anything into the store: what waits for it finds another of the name, or none. Its copies need it as long as it is being made; once
  * it is being deleted nothing comes of it.
- *
- * @returns as in `in use by VMs a, b and VMPool ci`, ten names of a kind at most; undefined where nobody does
  */
-export function diskUsers(disk: UsedDisk, { vms, pools, disks, config }: PossibleUsers): string | undefined {
+export function usersAmong(disk: UsedDisk, { vms, pools, disks, config }: PossibleUsers): PossibleUsers {
+  return {
+    vms: vms.filter((vm) => isVmsDisk(disk, vm, config)),
+    pools: pools.filter((pool) => isPoolsDisk(disk, pool, config)),
+    disks: disks.filter((copy) => isCopysDisk(disk, copy)),
+    config,
+  };
+}
+
+/** @returns as in `in use by VMs a, b and VMPool ci`, ten names of a kind at most; undefined where nobody needs it */
+export function diskUsers(disk: UsedDisk, possible: PossibleUsers): string | undefined {
+  const { vms, pools, disks } = usersAmong(disk, possible);
   const users = [
-    ...shown(
-      'VM',
-      vms.filter((vm) => isVmsDisk(disk, vm, config)),
-      disk,
-    ),
-    ...shown(
-      'VMPool',
-      pools.filter((pool) => isPoolsDisk(disk, pool, config)),
-      disk,
-    ),
-    ...shown(
-      disk.field === 'iso' ? 'ISO' : 'Image',
-      disks.filter((copy) => isCopysDisk(disk, copy)),
-      disk,
-    ),
+    ...shown('VM', vms, disk),
+    ...shown('VMPool', pools, disk),
+    ...shown(disk.field === 'iso' ? 'ISO' : 'Image', disks, disk),
   ];
   return users.length === 0 ? undefined : users.join(' and ');
 }

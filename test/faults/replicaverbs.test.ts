@@ -1,10 +1,10 @@
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { nodes, vms } from '../../src/api/resources.ts';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { images, nodes, vms } from '../../src/api/resources.ts';
 import type { Vm, VmStatus } from '../../src/api/vm.ts';
 import { createGateway } from '../../src/http/legacy/gateway.ts';
 import { rows } from '../../src/http/legacy/table.ts';
 import { effective } from '../unit/controllers/vm/builders.ts';
-import { startTestApi } from '../support/api.ts';
+import { startTestApi, type TestApi } from '../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../support/cluster.ts';
 import { holdWatches } from '../support/heldwatches.ts';
 
@@ -21,7 +21,11 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  await cluster.client.request({ method: 'DELETE', path: `/apis/svc3.dev/v1/namespaces/${namespace}/vms` });
+  for (const plural of ['vms', 'images'])
+    await cluster.client.request({
+      method: 'DELETE',
+      path: `/apis/svc3.dev/v1/namespaces/${namespace}/${plural}`,
+    });
 });
 
 async function create(name: string, status: VmStatus, spec: Partial<Vm['spec']> = {}): Promise<void> {
@@ -45,8 +49,15 @@ const booted = {
   lastTransitionTime: '2026-11-01T10:00:00Z',
 } as const;
 
+type Ask = (method: string, path: string, body: object) => ReturnType<TestApi['call']>;
+
 /** A replica that has heard of these VMs, and of all nodes, and then of nothing more. */
-async function aReplica(...known: string[]) {
+async function aReplica(...known: string[]): Promise<Ask> {
+  return (await aHeldReplica(...known)).ask;
+}
+
+/** The same, until it is released. */
+async function aHeldReplica(...known: string[]): Promise<{ readonly ask: Ask; release(): void }> {
   const watches = holdWatches(cluster.client);
   const api = await startTestApi(watches.client, {}, (services) => ({
     surfaces: (authenticator) => [createGateway(authenticator, rows, services.settings.defaultNamespace)],
@@ -57,13 +68,14 @@ async function aReplica(...known: string[]) {
   });
   const { objects } = api.services.caches.vms;
   for (const name of known) await expect.poll(() => objects.get(name, namespace)).toBeDefined();
-  watches.hold('vms', 'nodes');
-  return (method: string, path: string, body: object) =>
+  watches.hold('vms', 'nodes', 'images', 'vmconfigs');
+  const ask: Ask = (method, path, body) =>
     api.call(method, path, {
       token: cluster.adminToken,
       headers: { 'x-svc3-namespace': namespace },
       body,
     });
+  return { ask, release: watches.release };
 }
 
 test('a verb that another replica’s made possible is carried out', async () => {
@@ -151,6 +163,80 @@ test('a node is tagged and untagged whatever the replica believes of it', async 
   await write('true');
   expect((await untagging('POST', `${path}/untag`, { tag: 'fast' })).status).toBe(200);
   expect(await isTagged()).toBe(false);
+});
+
+test('a node is tagged that another replica has heard of before, or of whom it is for', async () => {
+  const [late, given] = [`${namespace}-late`, `${namespace}-given`];
+  const reserved = (of: string) => ({ metadata: { labels: { 'svc3.dev/namespace': of } } });
+  await cluster.client.create(nodes, { metadata: { name: given, ...reserved('others').metadata } });
+  onTestFinished(() => cluster.client.delete(nodes, { name: given }));
+  const ask = await aReplica();
+  await cluster.client.create(nodes, { metadata: { name: late } });
+  onTestFinished(() => cluster.client.delete(nodes, { name: late }));
+  const tag = async (name: string) =>
+    (await ask('POST', `/api/v1/namespaces/${namespace}/nodes/${name}/tag`, { tag: 'fast' })).status;
+  expect([await tag(late), await tag(given), await tag('missing')]).toEqual([200, 404, 404]);
+  await cluster.client.patch(nodes, { name: given }, { type: 'merge', body: reserved(namespace) });
+  expect(await tag(given)).toBe(200);
+});
+
+describe('a disk is deleted', () => {
+  const digest = `sha256:${'0'.repeat(64)}`;
+
+  /** An Image whose disk is in the store, unless it is a copy that is not there yet. */
+  async function image(name: string, copyOf?: string): Promise<void> {
+    const source = copyOf === undefined ? { upload: {} } : { image: { name: copyOf } };
+    await cluster.client.create(images, { metadata: { name, namespace }, spec: { source } });
+    if (copyOf === undefined) await isStored(name);
+  }
+  async function isStored(name: string): Promise<void> {
+    const patch = { type: 'merge', body: { status: { digest } } } as const;
+    await cluster.client.patch(images, { name, namespace }, patch, { subresource: 'status' });
+  }
+  const remove = async (ask: Ask, name: string) => {
+    const { status, json } = await ask('DELETE', `/api/v1/namespaces/${namespace}/images/${name}`, {});
+    return [status, json.message];
+  };
+  /** The answer to a deletion of which the replica hears once it is carried out. */
+  async function removed({ ask, release }: Awaited<ReturnType<typeof aHeldReplica>>, name: string) {
+    const removing = remove(ask, name);
+    const isGone = () =>
+      cluster.client.get(images, name, namespace).then(
+        () => false,
+        () => true,
+      );
+    await expect.poll(isGone).toBe(true);
+    release();
+    return removing;
+  }
+  const success = (name: string) => [200, `Successfully deleted image ${name}`];
+
+  test('that a VM used which another replica has deleted, and not while one uses it', async () => {
+    await image('golden');
+    for (const name of ['user-1', 'user-2']) await create(name, {}, { image: 'golden' });
+    const replica = await aHeldReplica('user-1', 'user-2');
+    await cluster.client.delete(vms, { name: 'user-1', namespace });
+    expect(await remove(replica.ask, 'golden')).toEqual([409, 'image golden is in use by VM user-2']);
+    await cluster.client.delete(vms, { name: 'user-2', namespace });
+    expect(await removed(replica, 'golden')).toEqual(success('golden'));
+  });
+
+  test('whose copy is there by now', async () => {
+    await image('source');
+    await image('copy', 'source');
+    const replica = await aHeldReplica();
+    expect((await remove(replica.ask, 'source'))[0]).toBe(409);
+    await isStored('copy');
+    expect(await removed(replica, 'source')).toEqual(success('source'));
+  });
+
+  test('that was made anew', async () => {
+    await image('made-anew');
+    const replica = await aHeldReplica();
+    await cluster.client.delete(images, { name: 'made-anew', namespace });
+    await image('made-anew');
+    expect(await removed(replica, 'made-anew')).toEqual(success('made-anew'));
+  });
 });
 
 test('a disk that is to go with its VM goes, though the replica believes that it would anyway', async () => {

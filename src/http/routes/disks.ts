@@ -198,6 +198,7 @@ function deleteRoute<P extends DiskParams>(kind: DiskKind<P>) {
         resource,
         field: word,
         users: () => Promise.resolve(possibleUsers(services, plural, key.namespace)),
+        live: services.client,
         wait: waiterOf(call),
       };
       const goesOn = await deleteDisk(environment, await kind.find(services, key));

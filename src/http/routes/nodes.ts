@@ -1,5 +1,7 @@
 import { actionsGroup } from '../../api/meta.ts';
 import type { Node } from '../../api/core.ts';
+import { nodes } from '../../api/resources.ts';
+import { ifFound } from '../../errors.ts';
 import { isNodeOf, nodeItem, tagsOf, type NodeItem } from '../../wire/node.ts';
 import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
 import * as schemas from '../../wire/schemas.ts';
@@ -68,12 +70,21 @@ export const getNode = defineRoute({
 
 const tagReplies = { 200: { description: 'Done.', schema: schemas.status } };
 
+/** What the cache would refuse kube-apiserver is asked for: another replica may have heard first of the node, or of whom it is for. */
+async function nodeToTag(
+  { caches, client }: Services,
+  { namespace, name }: { readonly namespace: string; readonly name: string },
+): Promise<Node | undefined> {
+  const cached = caches.nodes.get(name);
+  return cached !== undefined && isNodeOf(cached, namespace) ? cached : ifFound(client.get(nodes, name));
+}
+
 async function setTag(
   call: Call<{ namespace: string; name: string }, unknown, { tag: string }>,
   isTagged: boolean,
 ): Promise<ReplyOf<typeof tagReplies>> {
   const { params, body, services } = call;
-  const find = async (name: string) => services.caches.nodes.get(name);
+  const find = () => nodeToTag(services, params);
   await setNodeTag({ writer: services.client, find }, params, body.tag, isTagged);
   await seesTag(services, params.name, body.tag, isTagged, call.signal);
   return {

@@ -1,10 +1,16 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { PossibleUsers } from '../../../src/api/diskusers.ts';
 import type { Image, ImageStatus } from '../../../src/api/image.ts';
+import type { Resource } from '../../../src/api/object.ts';
 import { images } from '../../../src/api/resources.ts';
+import type { Vm } from '../../../src/api/vm.ts';
+import type { VmConfig } from '../../../src/api/vmconfig.ts';
+import type { VmPool } from '../../../src/api/vmpool.ts';
+import { Svc3Error } from '../../../src/errors.ts';
 import type { KubeClient } from '../../../src/kube/types.ts';
 import { deleteDisk } from '../../../src/usecases/diskdeletion.ts';
 import type { Waited, Waiter } from '../../../src/usecases/waiter.ts';
+import { storedMeta } from '../../support/storedmeta.ts';
 import { anImage, condition, digest } from '../controllers/image/builders.ts';
 import { aVm } from '../controllers/vm/builders.ts';
 
@@ -71,5 +77,134 @@ test('one that is used is not deleted', async () => {
   await expect(deletion(undefined, { ...nobody, vms })).rejects.toMatchObject({
     reason: 'Conflict',
     message: 'image disk is in use by VM web',
+  });
+});
+
+describe('by what a cache knows', () => {
+  const vm = (name: string, spec: Partial<Vm['spec']> = { image: 'disk' }, metadata: object = {}): Vm =>
+    aVm({ metadata: { name, namespace: 'team', ...metadata }, spec });
+  const config = (image: string): VmConfig => ({
+    metadata: storedMeta({ name: 'small', namespace: 'team' }),
+    spec: { image },
+  });
+  const pool = (template: VmPool['spec']['template']): VmPool => ({
+    metadata: storedMeta({ name: 'ci', namespace: 'team' }),
+    spec: { template, minIdle: 1, standby: 'Suspended', serveConfig: false },
+  });
+  const copy = (status: ImageStatus) =>
+    anImage({ image: { name: 'disk' } }, status, { name: 'copy', uid: 'uid-2' });
+  const disk = (uid = 'uid-1') => anImage({ blank: { size: '1G' } }, stored, { uid });
+  const byConfig = (): Vm => vm('a', { image: undefined, config: 'small' });
+
+  /** The deletion of a disk that a cache has, with users that it has, where kube-apiserver has these objects; which it deletes, or what it refuses. */
+  async function deletionBy(
+    known: Partial<PossibleUsers>,
+    there: readonly (Image | Vm | VmPool | VmConfig)[],
+  ) {
+    const looked: string[] = [];
+    const deleted: string[] = [];
+    const find = async <T>({ plural }: Resource<never>, name: string) => {
+      looked.push(`${plural}/${name}`);
+      const found = there.find((object) => kindOf(object) === plural && object.metadata.name === name);
+      if (found === undefined) throw new Svc3Error('NotFound', `${plural} "${name}" not found`);
+      return found as T;
+    };
+    const live = { get: find } as unknown as KubeClient;
+    const caller = {
+      async delete(resource: Resource<never>, { name }: { name: string }, { uid }: { uid: string }) {
+        const { metadata } = (await find(resource, name)) as Image;
+        if (metadata.uid !== uid) throw new Svc3Error('Conflict', 'the UID in the precondition is another');
+        deleted.push(uid);
+      },
+    } as unknown as KubeClient;
+    const wait: Waiter = async () => ({ kind: 'gone' });
+    const users = async () => ({ ...nobody, ...known });
+    const environment = { caller, live, resource: images, field: 'image', users, wait } as const;
+    const refusal = await deleteDisk(environment, disk()).catch((error: Error) => error.message);
+    return { refusal, deleted, looked };
+  }
+
+  function kindOf(object: Image | Vm | VmPool | VmConfig): string {
+    if ('template' in object.spec) return 'vmpools';
+    if ('source' in object.spec) return 'images';
+    return object.metadata.name === 'small' ? 'vmconfigs' : 'vms';
+  }
+
+  test.each<
+    [what: string, known: Partial<PossibleUsers>, there: readonly (Image | Vm | VmPool | VmConfig)[]]
+  >([
+    ['VM that is gone', { vms: [vm('a')] }, []],
+    ['VM that is another by now', { vms: [vm('a')] }, [vm('a', { image: 'other' }, { uid: 'new' })]],
+    ['VM whose VMConfig is gone', { vms: [byConfig()], config: () => config('disk') }, [byConfig()]],
+    [
+      'VM whose VMConfig names another by now',
+      { vms: [byConfig()], config: () => config('disk') },
+      [byConfig(), config('other')],
+    ],
+    ['pool that is gone', { pools: [pool({ image: 'disk' })] }, []],
+    ['pool that names another by now', { pools: [pool({ image: 'disk' })] }, [pool({ image: 'other' })]],
+    [
+      'pool whose VMConfig names another by now',
+      { pools: [pool({ config: 'small' })], config: () => config('disk') },
+      [pool({ config: 'small' }), config('other')],
+    ],
+    ['copy that is there by now', { disks: [copy({})] }, [copy(stored)]],
+    ['copy that is gone', { disks: [copy({})] }, []],
+  ])('one is not kept for a %s', async (_what, known, there) => {
+    expect(await deletionBy(known, [disk(), ...there])).toMatchObject({
+      refusal: undefined,
+      deleted: ['uid-1'],
+    });
+  });
+
+  test.each<
+    [
+      what: string,
+      known: Partial<PossibleUsers>,
+      there: readonly (Image | Vm | VmPool | VmConfig)[],
+      by: string,
+    ]
+  >([
+    ['a VM', { vms: [vm('a')] }, [vm('a')], 'VM a'],
+    [
+      'a VM by its VMConfig',
+      { vms: [byConfig()], config: () => config('disk') },
+      [byConfig(), config('disk')],
+      'VM a',
+    ],
+    ['a pool', { pools: [pool({ image: 'disk' })] }, [pool({ image: 'disk' })], 'VMPool ci'],
+    [
+      'a pool by its VMConfig',
+      { pools: [pool({ config: 'small' })], config: () => config('disk') },
+      [pool({ config: 'small' }), config('disk')],
+      'VMPool ci',
+    ],
+    ['a copy', { disks: [copy({})] }, [copy({})], 'Image copy'],
+    [
+      'those who are left',
+      { vms: [vm('a'), vm('b'), vm('c')], pools: [pool({ image: 'disk' })] },
+      [vm('b'), vm('c')],
+      'VMs b, c and VMPool ci',
+    ],
+  ])('one is kept for %s', async (_what, known, there, by) => {
+    expect(await deletionBy(known, [disk(), ...there])).toMatchObject({
+      refusal: `image disk is in use by ${by}`,
+      deleted: [],
+    });
+  });
+
+  test('no more is looked at than says that one is used', async () => {
+    const all = ['a', 'b', 'c'].map((name) => vm(name));
+    expect((await deletionBy({ vms: all }, [disk(), ...all])).looked).toEqual(['images/disk', 'vms/a']);
+  });
+
+  test('one that was made anew is deleted, where nobody uses that', async () => {
+    expect(await deletionBy({}, [disk('new')])).toMatchObject({ refusal: undefined, deleted: ['new'] });
+    const users = { vms: [vm('a')] };
+    expect(await deletionBy(users, [disk('new'), vm('a')])).toMatchObject({ deleted: [] });
+  });
+
+  test('one that is gone is not found', async () => {
+    expect(await deletionBy({ vms: [vm('a')] }, [])).toMatchObject({ refusal: 'images "disk" not found' });
   });
 });
