@@ -106,6 +106,8 @@ export const annotations = {
   displayName: 'svc3.dev/display-name',
   /** On Secrets in `svc3-credentials` that CLI or HTTP wrote for a RegistryCredential that was there: its UID. */
   credentialUid: 'svc3.dev/credential-uid',
+  /** On ServiceAccounts that CLI or HTTP makes, until their role is bound: that role. */
+  accountRole: 'svc3.dev/account-role',
 } as const;
 
 /** Conditions of Nodes that are ours; there only while they are true. */

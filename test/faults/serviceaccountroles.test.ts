@@ -14,8 +14,8 @@ const { svc3, home } = inProcess();
 let world: VmWorld;
 let space: VmNamespace;
 let api: TestApi;
-/** Tokens of a cluster administrator, and of somebody who may make accounts and bind nothing. */
-let callers: Record<'admin' | 'limited', string>;
+/** Tokens of a cluster administrator, of somebody who may make accounts and bind nothing, and of one who may not delete them either. */
+let callers: Record<'admin' | 'limited' | 'creator', string>;
 
 beforeAll(async () => {
   world = await vmWorld();
@@ -26,16 +26,19 @@ beforeAll(async () => {
     if (role.kind === 'ClusterRole' && wanted.has(role.metadata.name))
       await client.create(clusterRoles, role);
   }
-  await client.create(clusterRoles, {
-    metadata: { name: 'accounts-only' },
-    rules: [
-      { apiGroups: [''], resources: ['serviceaccounts'], verbs: ['create', 'delete', 'get', 'list'] },
-      { apiGroups: ['rbac.authorization.k8s.io'], resources: ['rolebindings'], verbs: ['create'] },
-    ],
-  });
+  const roles = { 'accounts-only': ['create', 'delete', 'get', 'list'], 'accounts-creation': ['create'] };
+  for (const [name, verbs] of Object.entries(roles))
+    await client.create(clusterRoles, {
+      metadata: { name },
+      rules: [
+        { apiGroups: [''], resources: ['serviceaccounts'], verbs },
+        { apiGroups: ['rbac.authorization.k8s.io'], resources: ['rolebindings'], verbs: ['create'] },
+      ],
+    });
   callers = {
     admin: world.controlPlane.adminToken,
     limited: await identity(client, 'limited', { namespace: space.name, role: 'accounts-only' }),
+    creator: await identity(client, 'creator', { namespace: space.name, role: 'accounts-creation' }),
   };
   api = await startTestApi(client);
 });
@@ -157,6 +160,29 @@ describe.each(Object.keys(surfaces))('a service account made by %s', (surface) =
     expect(made).toMatchObject({ ok: false });
     expect(made.said).toContain('you may not bind svc3-edit');
     expect(await isThere(name)).toBe(false);
+  });
+
+  test('stays where its maker may not delete it either: whoever may bind its role completes it', async () => {
+    const name = `${surface}-left`;
+    const refused = await make('creator', name, 'svc3-edit');
+    expect(refused).toMatchObject({ ok: false });
+    expect(refused.said).toContain('you may not bind svc3-edit');
+    expect(refused.said).toContain(`service account ${name} stays without a role`);
+    const other = await make('admin', name, 'svc3-view');
+    expect([other.ok, other.said]).toEqual([false, expect.stringContaining('already exists')]);
+    expect(await make('admin', name, 'svc3-edit')).toMatchObject({ ok: true, warnings: '' });
+    await expect.poll(() => rightsOf(name)).toEqual({ list: true, create: true });
+  });
+
+  test('has no role again that was taken from it', async () => {
+    const name = `${surface}-revoked`;
+    await make('admin', name);
+    const { metadata } = await world.client.get(serviceAccounts, name, space.name);
+    expect(metadata.annotations ?? {}).toEqual({});
+    const binding = { name: `svc3-account-${metadata.uid}`, namespace: space.name };
+    await world.client.delete(roleBindings, binding);
+    expect((await make('admin', name)).ok).toBe(false);
+    await expect.poll(() => rightsOf(name)).toEqual({ list: false, create: false });
   });
 });
 

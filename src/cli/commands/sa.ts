@@ -19,7 +19,7 @@ const saCreate = command({
   path: ['sa', 'create'],
   summary: 'Create a service account, and bind it a role in its namespace',
   description:
-    'Where no role is named it gets svc3-edit (VMs, configurations and images), and none, with a warning, where you may not bind it. The binding goes with the account.',
+    'Where no role is named it gets svc3-edit (VMs, configurations and images), and none, with a warning, where you may not bind it. The binding goes with the account. An account whose creation broke off before it got its role is completed by the same command.',
   arguments: { name: { summary: 'Name of the service account' } },
   options: {
     role: {
