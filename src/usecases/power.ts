@@ -1,8 +1,9 @@
+import { group } from '../api/meta.ts';
 import { vms } from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
 import { isSvc3Error, Svc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
-import { powerDone, powerRequest, type PowerRequest } from '../wire/power.ts';
+import { powerOutcome, powerRequest, type PowerRequest } from '../wire/power.ts';
 import type { PowerCommand } from '../wire/powercommands.ts';
 import { vmMessage, vmState } from '../wire/vm.ts';
 import type { Waiter } from './waiter.ts';
@@ -21,7 +22,7 @@ const timeoutMs = 120_000;
  * Writes what a command asks for into the VM's spec and, with `wait`, waits until the operator has carried it out, 2 minutes at most.
  *
  * @returns whether it has been carried out; false: it goes on.
- * @throws Svc3Error Conflict when the command does not fit the VM's state, or it has failed; NotFound when the VM is gone
+ * @throws Svc3Error Conflict when the command does not fit the VM's state, has failed, or another request came in between; NotFound when the VM is gone
  */
 export async function execute(
   environment: PowerEnvironment,
@@ -32,22 +33,28 @@ export async function execute(
   const { name } = vm.metadata;
   const { requested, patched } = await ask(environment, vm, command);
   if (!options.wait) return false;
-  const generation = patched.metadata.generation ?? 0;
   const waited = await environment.wait(vms, patched, {
     timeoutMs,
     done(seen) {
       options.progress?.(seen);
-      return powerDone(seen, requested, generation);
+      return powerOutcome(seen, requested, patched) !== 'underWay';
     },
   });
   if (waited.kind === 'gone') throw new Svc3Error('NotFound', `vms "${name}" not found`);
   if (waited.kind !== 'done') return false;
-  if (vmState(waited.object) === 'Failed')
-    throw new Svc3Error(
-      'Conflict',
-      `VM ${name} is Failed: ${vmMessage(waited.object) ?? 'see its conditions'}`,
-    );
+  const { object } = waited;
+  if (powerOutcome(object, requested, patched) === 'superseded') throw superseded(object, requested);
+  if (vmState(object) === 'Failed')
+    throw new Svc3Error('Conflict', `VM ${name} is Failed: ${vmMessage(object) ?? 'see its conditions'}`);
   return true;
+}
+
+function superseded({ metadata: { name }, spec }: Vm, { powerState }: PowerRequest): Svc3Error {
+  const isOther = spec.powerState !== powerState;
+  const message = isOther ? `it is to be ${spec.powerState}` : 'what was asked for was taken back';
+  return new Svc3Error('Conflict', `another request for VM ${name} came in between: ${message}`, {
+    details: { group, kind: 'vms', name },
+  });
 }
 
 interface Asked {

@@ -63,6 +63,39 @@ export function powerDone(vm: Vm, requested: PowerRequest, generation: number): 
   return state === requested.powerState && !isPassing(vm, requested.powerState);
 }
 
+/** `superseded`: nobody carries it out any more, since the spec asks for something else by now. */
+export type PowerOutcome = 'underWay' | 'done' | 'superseded';
+
+/**
+ * What has become of a request by what is seen of its VM. Where the same was asked for once more, that stands for it.
+ *
+ * @param asked - the VM as the request was written
+ */
+export function powerOutcome(seen: Vm, requested: PowerRequest, asked: Vm): PowerOutcome {
+  const { generation = 0 } = asked.metadata;
+  if (powerDone(seen, requested, generation)) return 'done';
+  const now = requestedNow(seen, requested, asked);
+  if (now === undefined) return 'superseded';
+  return powerDone(seen, now, generation) ? 'done' : 'underWay';
+}
+
+function requestedNow(seen: Vm, requested: PowerRequest, asked: Vm): PowerRequest | undefined {
+  const { generation = 0 } = seen.metadata;
+  if (generation <= (asked.metadata.generation ?? 0)) return requested;
+  const { powerState, revertRequest, startRequest, restartRequest } = seen.spec;
+  if (powerState !== requested.powerState) return undefined;
+  const isTakenBack = (member: 'revertRequest' | 'restartRequest'): boolean =>
+    // What was carried out before is not carried out again.
+    requested[member] !== undefined && [undefined, asked.status?.[member]].includes(seen.spec[member]);
+  if (isTakenBack('revertRequest') || isTakenBack('restartRequest')) return undefined;
+  return {
+    powerState,
+    ...(requested.revertRequest === undefined || revertRequest === undefined ? {} : { revertRequest }),
+    ...(requested.startRequest === undefined || startRequest === undefined ? {} : { startRequest }),
+    ...(requested.restartRequest === undefined || restartRequest === undefined ? {} : { restartRequest }),
+  };
+}
+
 /** Whether the VM is going to be something else before it is this for good, as one that is stopped while its guest is on its way up. */
 function isPassing({ status }: Vm, powerState: PowerState): boolean {
   const ready = conditionOf(status?.conditions, 'Ready');

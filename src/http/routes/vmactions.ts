@@ -60,7 +60,10 @@ export const execVm = defineRoute({
   replies: {
     200: { description: 'Done.', schema: schemas.status },
     202: { description: 'It will be done.', schema: schemas.status },
-    409: { description: "The command does not fit the VM's state.", schema: schemas.status },
+    409: {
+      description: "The command does not fit the VM's state, has failed, or another one came in between.",
+      schema: schemas.status,
+    },
   },
   permission: actionPermission('exec'),
   longRunning: true,
