@@ -6,10 +6,10 @@ import { formatTraceparent, parseTraceparent } from '../api/traceparent.ts';
 import type { Vm } from '../api/vm.ts';
 import type { Architecture, VmConfig } from '../api/vmconfig.ts';
 import type { VmPool } from '../api/vmpool.ts';
-import { invalidField, isSvc3Error, Svc3Error } from '../errors.ts';
+import { ifFound, invalidField, isSvc3Error, Svc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
 import { anyHostPort, didNotRun, vmOf, type DeployRequest } from '../wire/deploy.ts';
-import { isReachable, vmMessage, vmReason, vmState } from '../wire/vm.ts';
+import { type Inherited, inheritedFromPool, isReachable, vmMessage, vmReason, vmState } from '../wire/vm.ts';
 import { imageRefusal, unusableImage } from './imagerefusal.ts';
 import { removeNeverRun } from './removal.ts';
 import type { Waiter } from './waiter.ts';
@@ -65,6 +65,8 @@ export interface Deployed {
   readonly warnings: readonly string[];
   /** False: the VM was created and nobody waits for it any longer. */
   readonly runs: boolean;
+  /** What the VM has where it says nothing itself, as far as the caller may see it; of a pool only where nobody waits. */
+  readonly inherited?: Inherited | undefined;
 }
 
 /** So long after the start deadline the operator has deleted the VM, where it works and the guest has not started. */
@@ -86,7 +88,7 @@ export async function deploy(
     own: namespace,
     fallback: settings?.defaultNamespace ?? namespaces.default,
   });
-  if (request.pool !== undefined) await environment.findPool(request.pool, namespace);
+  const pool = request.pool === undefined ? undefined : await environment.findPool(request.pool, namespace);
   await check(environment, { request, config, namespace }, settings);
   const { vm, portWarnings } = vmOf(request, {
     namespace,
@@ -96,13 +98,42 @@ export async function deploy(
     ...(owner === '' ? {} : { owner }),
     annotations: { ...options.annotations, ...traceAnnotation(options) },
   });
+  // One that is waited for says itself what it has got.
+  const ofPool = options.wait === false ? await inheritedFrom(environment, pool) : undefined;
+  const inherited = config?.config ?? ofPool;
   const created = await writing(() => environment.caller.create(vms, vm), deployFieldsOf(request));
-  if (options.wait === false) return deployed({ vm: created, runs: false }, portWarnings);
+  const course = await courseOf(environment, { created, request }, options);
+  return deployed(course, portWarnings, inherited);
+}
+
+interface Course {
+  readonly vm: Vm;
+  readonly runs: boolean;
+}
+
+/** What becomes of a VM as long as somebody waits for it. */
+async function courseOf(
+  environment: DeployEnvironment,
+  deployment: { readonly created: Vm; readonly request: DeployRequest },
+  options: DeployOptions,
+): Promise<Course> {
+  const { created } = deployment;
+  if (options.wait === false) return { vm: created, runs: false };
   const begin = performance.now();
-  const started = await untilItRuns(environment, { created, request }, options);
-  if (!started.runs || options.wait === true) return deployed(started, portWarnings);
+  const started = await untilItRuns(environment, deployment, options);
+  if (!started.runs || options.wait === true) return started;
   const leftMs = timeoutMsOf(created) - (performance.now() - begin);
-  return deployed(await untilReachable(environment, started.vm, leftMs, options), portWarnings);
+  return untilReachable(environment, started.vm, leftMs, options);
+}
+
+async function inheritedFrom(
+  { findConfig }: DeployEnvironment,
+  pool: VmPool | undefined,
+): Promise<Inherited | undefined> {
+  if (pool === undefined) return undefined;
+  const { config: name } = pool.spec.template;
+  const config = name === undefined ? undefined : await ifFound(findConfig(name, pool.metadata.namespace));
+  return inheritedFromPool(pool, config);
 }
 
 function traceAnnotation({ traceparent }: DeployOptions): Readonly<Record<string, string>> {
@@ -111,13 +142,15 @@ function traceAnnotation({ traceparent }: DeployOptions): Readonly<Record<string
 }
 
 function deployed(
-  { vm, runs }: { readonly vm: Vm; readonly runs: boolean },
+  { vm, runs }: Course,
   portWarnings: readonly string[],
+  inherited: Inherited | undefined,
 ): Deployed {
   const told = vm.status?.warnings ?? [];
   return {
     vm,
     runs,
+    inherited,
     portWarnings: [...portWarnings, ...told.filter(isPortWarning)],
     warnings: told.filter((warning) => !isPortWarning(warning)),
   };
@@ -204,7 +237,7 @@ async function untilItRuns(
   { caller, writer, wait }: DeployEnvironment,
   { created, request }: { readonly created: Vm; readonly request: DeployRequest },
   { failFast, progress }: DeployOptions,
-): Promise<{ readonly vm: Vm; readonly runs: boolean }> {
+): Promise<Course> {
   let last = created;
   const waited = await wait(vms, created, {
     timeoutMs: timeoutMsOf(created) + deadlineGraceMs,
@@ -235,7 +268,7 @@ async function untilReachable(
   running: Vm,
   timeoutMs: number,
   { progress }: DeployOptions,
-): Promise<{ readonly vm: Vm; readonly runs: boolean }> {
+): Promise<Course> {
   const { name } = running.metadata;
   const waited = await wait(vms, running, {
     timeoutMs: Math.max(1, Math.ceil(timeoutMs)),

@@ -5,6 +5,7 @@ import { formatGi, parseQuantity } from '../api/quantity.ts';
 import { stalledInPart } from '../api/reasons.ts';
 import type { Vm, VmSpec } from '../api/vm.ts';
 import type { VmConfig } from '../api/vmconfig.ts';
+import type { VmPool } from '../api/vmpool.ts';
 import { disksThatGo } from '../api/whendeleted.ts';
 import type { Condition } from '../api/object.ts';
 import { Svc3Error } from '../errors.ts';
@@ -139,10 +140,19 @@ export function deletionMessage(name: string, vm: Vm | undefined): string {
 
 type Settings = Partial<VmSpec>;
 
-/** Frozen settings where the VM has been placed; before that what it gets, as the operator says or else as its VMConfig is. */
-export function settingsOf({ spec, status }: Vm, config: VmConfig | undefined): Settings {
+/** What a VM has where it says nothing itself: the settings of its VMConfig, or those of its pool. */
+export type Inherited = Pick<VmConfig, 'spec'>;
+
+/** @param config - the VMConfig that the template of the pool names */
+export function inheritedFromPool({ spec }: VmPool, config: VmConfig | undefined): Inherited {
+  const { config: _config, ...template } = spec.template;
+  return { spec: { ...config?.spec, ...template } };
+}
+
+/** Frozen settings where the VM has been placed; before that what it gets, as the operator says or else as it inherits them. */
+export function settingsOf({ spec, status }: Vm, inherited: Inherited | undefined): Settings {
   if (status?.effective !== undefined) return { ...spec, ...status.effective };
-  return status?.planned === undefined ? { ...config?.spec, ...spec } : { ...spec, ...status.planned };
+  return status?.planned === undefined ? { ...inherited?.spec, ...spec } : { ...spec, ...status.planned };
 }
 
 /** Bytes of the guest's memory: 2.5Gi for each cpu where nothing is said. */
@@ -206,9 +216,9 @@ function defined<T extends object>(members: { [K in keyof T]: T[K] | undefined }
   return kept as T;
 }
 
-/** @param config - the VM's VMConfig, for one that the operator has not looked at yet */
-export function vmItem(vm: Vm, config?: VmConfig): VmItem {
-  const settings = settingsOf(vm, config);
+/** @param inherited - for a VM that the operator has not looked at yet */
+export function vmItem(vm: Vm, inherited?: Inherited): VmItem {
+  const settings = settingsOf(vm, inherited);
   const ports = vm.status?.ports;
   const console = consoleIsOn(settings);
   return defined<VmItem>({
@@ -246,8 +256,9 @@ export function vmItem(vm: Vm, config?: VmConfig): VmItem {
   });
 }
 
-export function deployItem(vm: Vm, portWarnings: readonly string[]): DeployItem {
-  return deployItemOf(vmItem(vm), portWarnings.length === 0 ? undefined : portWarnings.join(' '));
+/** @param inherited - for a VM that the operator has not looked at yet */
+export function deployItem(vm: Vm, portWarnings: readonly string[], inherited?: Inherited): DeployItem {
+  return deployItemOf(vmItem(vm, inherited), portWarnings.length === 0 ? undefined : portWarnings.join(' '));
 }
 
 /** Of a VM only what a deploy answers. */

@@ -12,7 +12,7 @@ import { deployItem, vmItem } from '../../wire/vm.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
 import { isAllowed } from '../auth/permission.ts';
 import { tracedDeploy } from '../server/deploytrace.ts';
-import { findImage, findLiveVm, findVm, findVmConfig, findVmPool } from '../server/lookup.ts';
+import { findImage, findInherited, findLiveVm, findVm, findVmConfig, findVmPool } from '../server/lookup.ts';
 import { defineRoute, type Call } from '../server/route.ts';
 import { success } from '../server/status.ts';
 import { waitSeen } from '../server/visible.ts';
@@ -68,7 +68,8 @@ export const getVm = defineRoute({
   async handler({ params, services }) {
     const cached = services.caches.vms.items.item(params.vm, params.namespace);
     if (cached !== undefined) return { json: cached };
-    return { body: vmItem(await findVm(services, { namespace: params.namespace, name: params.vm })) };
+    const vm = await findVm(services, { namespace: params.namespace, name: params.vm });
+    return { body: vmItem(vm, await findInherited(services, vm)) };
   },
 });
 
@@ -121,9 +122,11 @@ export const deployVm = defineRoute({
   longRunning: true,
   example: { name: 'demo', image: 'registry.example.com/team/debian:12', cpu: 2, memory: 2 },
   async handler(call) {
-    const { vm, portWarnings, warnings, runs } = await deploy(call, { wait: call.query.wait ?? true });
+    const { vm, portWarnings, warnings, runs, inherited } = await deploy(call, {
+      wait: call.query.wait ?? true,
+    });
     for (const warning of warnings) call.warn(warning);
-    const body = deployItem(vm, portWarnings);
+    const body = deployItem(vm, portWarnings, inherited);
     if (runs) return { body };
     await waitSeen(call.services.caches.vms.changes, vm, call.signal);
     return { status: 202, body };

@@ -5,7 +5,7 @@ import type { Vm } from '../../api/vm.ts';
 import type { VmConfig } from '../../api/vmconfig.ts';
 import type { VmPool } from '../../api/vmpool.ts';
 import { imageItem, type ImageItem } from '../../wire/image.ts';
-import { vmItem, type VmItem } from '../../wire/vm.ts';
+import { type Inherited, inheritedFromPool, vmItem, type VmItem } from '../../wire/vm.ts';
 import { vmConfigItem, type VmConfigItem } from '../../wire/vmconfig.ts';
 import { vmPoolItem, type VmPoolItem } from '../../wire/vmpool.ts';
 import type { KubeObject } from '../../api/object.ts';
@@ -65,12 +65,18 @@ function cacheOf<T extends KubeObject, I>(informer: Informer<T>, toItem: (object
 /** Call before the informers run. */
 export function createCaches(client: KubeClient, informers: Informers): Caches {
   const { vms, vmConfigs, vmPools, images, isos, nodes, pods, accounts } = informers;
-  const configOf = (vm: Vm) => {
+  const inheritedOf = (vm: Vm): Inherited | undefined => {
+    const { namespace } = vm.metadata;
     const key = configKeyOf(vm);
-    return key === undefined ? undefined : vmConfigs.get(key.name, key.namespace);
+    if (vm.spec.pool === undefined)
+      return key === undefined ? undefined : vmConfigs.get(key.name, key.namespace);
+    const pool = vmPools.get(vm.spec.pool, namespace);
+    const name = pool?.spec.template.config;
+    const config = name === undefined ? undefined : vmConfigs.get(name, namespace);
+    return pool === undefined ? undefined : inheritedFromPool(pool, config);
   };
   return {
-    vms: cacheOf(vms, (vm) => vmItem(vm, configOf(vm))),
+    vms: cacheOf(vms, (vm) => vmItem(vm, inheritedOf(vm))),
     vmConfigs: cacheOf(vmConfigs, vmConfigItem),
     vmPools: cacheOf(vmPools, vmPoolItem),
     images: cacheOf(images, imageItem),

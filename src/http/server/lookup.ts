@@ -1,11 +1,13 @@
+import { configKeyOf } from '../../api/configkey.ts';
 import type { Image, Iso } from '../../api/image.ts';
 import { images, isos, vmConfigs, vmPools, vms } from '../../api/resources.ts';
 import type { Vm } from '../../api/vm.ts';
 import type { VmConfig } from '../../api/vmconfig.ts';
 import type { VmPool } from '../../api/vmpool.ts';
-import { Svc3Error, isSvc3Error } from '../../errors.ts';
+import { ifFound, Svc3Error, isSvc3Error } from '../../errors.ts';
 import type { KubeObject, Resource } from '../../api/object.ts';
 import type { Informer } from '../../kube/types.ts';
+import { type Inherited, inheritedFromPool } from '../../wire/vm.ts';
 import type { Services } from './services.ts';
 
 interface Key {
@@ -74,5 +76,20 @@ export const findImage = (services: Services, key: Key): Promise<Image> =>
   find(services.caches.images.objects, services, key);
 export const findIso = (services: Services, key: Key): Promise<Iso> =>
   find(services.caches.isos.objects, services, key);
+
+/** What a VM has where it says nothing itself; undefined where that is nothing, or not there. */
+export async function findInherited(
+  services: Services,
+  { metadata, spec }: Vm,
+): Promise<Inherited | undefined> {
+  const { namespace } = metadata;
+  const configOf = (key: Key | undefined) =>
+    key === undefined ? Promise.resolve(undefined) : ifFound(findVmConfig(services, key));
+  if (spec.pool === undefined) return configOf(configKeyOf({ metadata, spec }));
+  const pool = await ifFound(findVmPool(services, { namespace, name: spec.pool }));
+  if (pool === undefined) return undefined;
+  const { config: name } = pool.spec.template;
+  return inheritedFromPool(pool, await configOf(name === undefined ? undefined : { namespace, name }));
+}
 
 export const resourcesOf = { vms, vmConfigs, vmPools, images, isos };

@@ -46,7 +46,12 @@ describe('VM configurations', () => {
     const deployed = await call('POST', ns('/vms?wait=false'), {
       body: { vmConfig: 'small', name: 'from-config' },
     });
-    expect(deployed.status).toBe(202);
+    expect([deployed.status, deployed.json.memory]).toEqual([202, '4.50Gi']);
+    expect((await call('GET', ns('/vms/from-config'))).json).toMatchObject({
+      cpu: 2,
+      memory: '4.50Gi',
+      image,
+    });
     await call('DELETE', ns('/vms/from-config'));
     expect((await call('DELETE', ns('/vmconfigs/small'))).json.status).toBe('Success');
     expect((await call('GET', ns('/vmconfigs/small'))).status).toBe(404);
@@ -87,8 +92,9 @@ describe('VM pools', () => {
     const tooMany = await call('POST', ns('/vmpools/ci/scale'), { body: { minIdle: 4 } });
     expect([tooMany.status, tooMany.json.details.causes[0].field]).toEqual([422, 'maxSize']);
     const deployed = await call('POST', ns('/vms?wait=false'), { body: { pool: 'ci', name: 'of-pool' } });
-    expect(deployed.status).toBe(202);
-    expect((await call('GET', ns('/vms/of-pool'))).json.pool).toBe('ci');
+    expect([deployed.status, deployed.json.memory]).toEqual([202, '4.50Gi']);
+    const { json } = await call('GET', ns('/vms/of-pool'));
+    expect(json).toMatchObject({ pool: 'ci', cpu: 2, memory: '4.50Gi', image });
     await call('DELETE', ns('/vms/of-pool'));
     expect((await call('DELETE', ns('/vmpools/ci'))).json.status).toBe('Success');
     expect((await call('GET', ns('/vmpools/ci'))).status).toBe(404);

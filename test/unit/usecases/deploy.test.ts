@@ -2,6 +2,7 @@ import { describe, expect, test, vi } from 'vitest';
 import type { Image } from '../../../src/api/image.ts';
 import type { Vm, VmStatus } from '../../../src/api/vm.ts';
 import type { VmConfig } from '../../../src/api/vmconfig.ts';
+import type { VmPool } from '../../../src/api/vmpool.ts';
 import { Svc3Error } from '../../../src/errors.ts';
 import type { KubeClient } from '../../../src/kube/types.ts';
 import { deploy, type DeployEnvironment, type DeployOptions } from '../../../src/usecases/deploy.ts';
@@ -309,5 +310,65 @@ describe('a deploy', () => {
     const { refusal, remove } = world({ states });
     expect((await refusal({}, { failFast: true }))[2]).toBe('no node fits');
     expect(remove).toHaveBeenCalledTimes(1);
+  });
+});
+
+describe('what a VM has where it says nothing itself is told', () => {
+  const config = (spec: VmConfig['spec']): VmConfig => ({
+    metadata: storedMeta({ name: 'big', namespace: 'team' }),
+    spec,
+  });
+  const pool = (template: VmPool['spec']['template']): VmPool => ({
+    metadata: storedMeta({ name: 'ci', namespace: 'team' }),
+    spec: { template, minIdle: 1, standby: 'Suspended', serveConfig: false },
+  });
+  const big = async () => config({ image: 'golden', cpu: 8, memory: '32Gi' });
+  const missing = () => Promise.reject(new Svc3Error('NotFound', 'vmconfigs "big" not found'));
+
+  test.each<
+    [
+      what: string,
+      request: Partial<DeployRequest>,
+      given: Partial<DeployEnvironment>,
+      spec: object | undefined,
+    ]
+  >([
+    [
+      'of its VMConfig',
+      { vmConfig: 'big' },
+      { findConfig: big },
+      { image: 'golden', cpu: 8, memory: '32Gi' },
+    ],
+    ['but not of one that the caller may not see', { vmConfig: 'big' }, {}, undefined],
+    [
+      'of its pool',
+      { image: undefined, pool: 'ci' },
+      { findPool: async () => pool({ image: 'golden', cpu: 2 }) },
+      { image: 'golden', cpu: 2 },
+    ],
+    [
+      'of its pool, over the VMConfig of that',
+      { image: undefined, pool: 'ci' },
+      { findPool: async () => pool({ config: 'big', cpu: 2 }), findConfig: big },
+      { image: 'golden', cpu: 2, memory: '32Gi' },
+    ],
+    [
+      'of its pool, whose VMConfig is not there',
+      { image: undefined, pool: 'ci' },
+      { findPool: async () => pool({ config: 'big', cpu: 2 }), findConfig: missing },
+      { cpu: 2 },
+    ],
+    ['but not of a pool that the caller may not see', { image: undefined, pool: 'ci' }, {}, undefined],
+  ])('%s', async (_what, request, given, spec) => {
+    const { inherited } = await world({}, given).run(request, { wait: false });
+    expect(inherited?.spec).toEqual(spec);
+  });
+
+  test('not of the pool of one that runs and says it itself', async () => {
+    const findConfig = vi.fn(big);
+    const findPool = async () => pool({ config: 'big' });
+    const { run } = world({ states: [booted(true)] }, { findConfig, findPool });
+    expect((await run({ image: undefined, pool: 'ci' })).inherited).toBeUndefined();
+    expect(findConfig).not.toHaveBeenCalled();
   });
 });

@@ -18,7 +18,7 @@ export async function deploy(
   given: DeployRequest,
   { wait, signal, progress, warning, traceparent }: DeployOptions & { warning(text: string): void },
 ): Promise<DeployItem> {
-  const { vm, portWarnings, warnings } = await deployAVm(
+  const { vm, portWarnings, warnings, inherited } = await deployAVm(
     {
       caller: client,
       writer: client,
@@ -39,7 +39,7 @@ export async function deploy(
     },
   );
   for (const text of warnings) warning(text);
-  return deployItem(vm, portWarnings);
+  return deployItem(vm, portWarnings, inherited);
 }
 
 async function visible<T>(get: () => Promise<T>): Promise<T | undefined> {
