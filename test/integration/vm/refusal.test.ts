@@ -1,7 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parseAllDocuments } from 'yaml';
 import { namespaces, nodes, pods, vms } from '../../../src/api/resources.ts';
 import type { KubeObject, Resource } from '../../../src/api/object.ts';
+import { buildWorkerPod } from '../../../src/controllers/image/workerpod.ts';
 import { startVmOperator, type TestOperator } from '../../support/operator.ts';
+import { blocksOf } from '../../support/page.ts';
 import { slow, type VmWorld, vmWorld } from './harness.ts';
 
 let world: VmWorld;
@@ -159,6 +162,29 @@ describe('a pod that kube-apiserver refuses is quoted, and made once it is allow
     await space.untilReady('vm');
     await space.remove('vm');
   });
+});
+
+test('the LimitRange of docs/install.md bounds what an image worker writes, and reserves little for it', async () => {
+  const space = await world.namespace('room');
+  const block = (await blocksOf('docs/install.md')).find(({ text }) => text.includes('kind: LimitRange'));
+  const [, manifests = ''] = /<<'END'\n(.*?)^END$/ms.exec(block?.text ?? '') ?? [];
+  const [limitRange] = parseAllDocuments(manifests).map((document) => document.toJS());
+  expect(limitRange).toMatchObject({ kind: 'LimitRange' });
+  await make(limitRanges, 'ephemeral-storage', { spec: limitRange.spec }, 'room');
+  const { resources } = buildWorkerPod({
+    disk: { metadata: { name: 'saved', namespace: space.name, uid: 'image-uid' } },
+    kind: 'Image',
+    id: 'a'.repeat(32),
+    spec: { source: { type: 'upload', reference: 'r.example.com/saved' } },
+    settings: { scratchBytes: 2 ** 30, workerImage: 'r.example.com/svc3' },
+  } as never).spec.containers[0]!;
+  const containers = [{ name: 'worker', image: 'b', resources: resources ?? {} }];
+  const worker = { metadata: { name: 'worker', namespace: space.name }, spec: { containers } };
+  const admitted = async () =>
+    (await world.client.create(pods, worker, { dryRun: true })).spec.containers[0]?.resources;
+  await expect
+    .poll(admitted, slow)
+    .toMatchObject({ limits: { 'ephemeral-storage': '40Gi' }, requests: { 'ephemeral-storage': '256Mi' } });
 });
 
 describe('a pod that never runs where it was put', () => {
