@@ -1,8 +1,17 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { parseAllDocuments } from 'yaml';
-import { namespaces, nodes, pods, vms } from '../../../src/api/resources.ts';
+import {
+  namespaces,
+  nodes,
+  persistentVolumeClaims,
+  pods,
+  storageClasses,
+  vms,
+} from '../../../src/api/resources.ts';
 import type { KubeObject, Resource } from '../../../src/api/object.ts';
+import { messageOf } from '../../../src/errors.ts';
 import { buildWorkerPod } from '../../../src/controllers/image/workerpod.ts';
+import { bindClaim } from '../../support/claims.ts';
 import { startVmOperator, type TestOperator } from '../../support/operator.ts';
 import { blocksOf } from '../../support/page.ts';
 import { slow, type VmWorld, vmWorld } from './harness.ts';
@@ -87,6 +96,28 @@ describe('a pod that kube-apiserver refuses is quoted, and made once it is allow
       'pods "svc3-vm-vm" is forbidden: exceeded quota: none, requested: pods=1, used: pods=0, limited: pods=0',
     );
     await world.client.delete(quotas, { name: 'none', namespace: 'quota' });
+    await space.untilReady('vm');
+    await space.remove('vm');
+  });
+
+  test('a ResourceQuota that the claim of a VM uses up keeps no other pod from it', async () => {
+    const space = await world.namespace('claims');
+    await make(quotas, 'one', { spec: { hard: { persistentvolumeclaims: '1' } } }, 'claims');
+    await make(storageClasses, 'bound', { provisioner: 'example.com/none', volumeBindingMode: 'Immediate' });
+    await space.deploy('vm', { disk: { storage: 'Persistent', size: '1Gi', storageClassName: 'bound' } });
+    await vi.waitFor(() => world.client.get(persistentVolumeClaims, 'svc3-vm-vm', 'claims'), slow);
+    await bindClaim(world.client, 'claims', 'svc3-vm-vm');
+    await space.untilReady('vm');
+    const another = {
+      metadata: { name: 'another', namespace: 'claims' },
+      spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } },
+    };
+    const tryClaim = () =>
+      world.client.create(persistentVolumeClaims, another, { dryRun: true }).then(() => 'allowed', messageOf);
+    await expect.poll(tryClaim, slow).toMatch('exceeded quota: one');
+    const before = await space.pod('vm');
+    await world.client.delete(pods, { name: 'svc3-vm-vm', namespace: 'claims' });
+    await space.untilReplaced('vm', before);
     await space.untilReady('vm');
     await space.remove('vm');
   });

@@ -53,26 +53,37 @@ export async function obtainClaims(
   return { kind: 'own' };
 }
 
+/** What is there is looked at before one is made: a quota that is used up, as by this very claim, refuses any that is sent, whether it is there or not. */
 async function makeOwn(
   client: KubeClient,
   vm: Vm,
   disk: DiskClaim,
   settings: Pick<VmSettings, 'storageClassName'>,
 ): Promise<ClaimHolder> {
-  try {
-    const made = await client.create(persistentVolumeClaims, buildClaim(vm, disk, settings));
-    return holderOfOwn(made, vm, disk.field);
-  } catch (error) {
-    if (!isSvc3Error(error, 'AlreadyExists')) throw error;
-  }
-  const there = await currentClaim(client, vm, disk);
-  if (there === undefined) throw new Svc3Error('Conflict', `claim ${disk.name} went away between two looks`);
+  const there = (await currentClaim(client, vm, disk)) ?? (await madeNow(client, vm, disk, settings));
   const holder = holderOfOwn(there, vm, disk.field);
   // The one that a VM boots from grows at once, when its size changes.
   const isToGrow = holder.kind === 'own' && disk.field !== bootField;
   const storage = isToGrow ? grownStorage(vm, there, disk) : undefined;
   if (storage !== undefined) await grow(client, there, disk, storage);
   return holder;
+}
+
+/** The claim that is made now, or was by somebody else in the same moment. */
+async function madeNow(
+  client: KubeClient,
+  vm: Vm,
+  disk: DiskClaim,
+  settings: Pick<VmSettings, 'storageClassName'>,
+): Promise<PersistentVolumeClaim> {
+  try {
+    return await client.create(persistentVolumeClaims, buildClaim(vm, disk, settings));
+  } catch (error) {
+    if (!isSvc3Error(error, 'AlreadyExists')) throw error;
+  }
+  const there = await currentClaim(client, vm, disk);
+  if (there === undefined) throw new Svc3Error('Conflict', `claim ${disk.name} went away between two looks`);
+  return there;
 }
 
 /**

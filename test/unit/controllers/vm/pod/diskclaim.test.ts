@@ -71,7 +71,21 @@ describe('the claim of a VM', () => {
     expect(await obtain()).toEqual({ kind: 'own' });
     claims.set('svc3-vm-web', claimOf('web', 'vm-uid'));
     expect(await obtain()).toEqual({ kind: 'own' });
-    expect(create).toHaveBeenCalledTimes(2);
+    expect(create).toHaveBeenCalledTimes(1);
+  });
+
+  test('that is there is had where a quota has no room for another', async () => {
+    claims.set('svc3-vm-web', claimOf('web', 'vm-uid'));
+    create.mockRejectedValue(new Svc3Error('Forbidden', 'exceeded quota'));
+    expect(await obtain()).toEqual({ kind: 'own' });
+  });
+
+  test('may have been made by somebody else in the same moment', async () => {
+    create.mockImplementation(async () => {
+      claims.set('svc3-vm-web', claimOf('web', 'before'));
+      throw new Svc3Error('AlreadyExists', 'there is one');
+    });
+    expect(await obtain()).toMatchObject({ kind: 'foreign' });
   });
 
   test('is not that of a VM of its name that was deleted', async () => {
@@ -88,7 +102,7 @@ describe('the claim of a VM', () => {
     await expect(obtain()).rejects.toMatchObject({ reason: 'Conflict' });
   });
 
-  test('that cannot be made is not looked for', async () => {
+  test('that cannot be made is told with the words of who refuses it', async () => {
     create.mockRejectedValue(new Svc3Error('Forbidden', 'exceeded quota'));
     await expect(obtain()).rejects.toThrow('exceeded quota');
   });
