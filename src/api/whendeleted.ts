@@ -10,10 +10,19 @@ export function dataField({ name }: Pick<DataDisk, 'name'>): string {
   return `disks[${name}]`;
 }
 
-/** The data disks that a VM may have: those that its pod has, and those that its spec asks for. */
+/**
+ * The data disks that a VM may have: those that its pod has, and those that its spec asks for. One that was taken out and added again with another
+ * claim is both until there is another pod.
+ */
 export function dataDisksOf({ spec, status }: Vm): DataDisk[] {
-  const all = [...(status?.effective?.disks ?? []), ...(spec.disks ?? [])];
-  return [...new Map(all.map((disk) => [disk.name, disk])).values()];
+  const asked = spec.disks ?? [];
+  const inForce = status?.effective?.disks ?? [];
+  return [...inForce.filter((disk) => !asked.some((other) => isSameDisk(disk, other))), ...asked];
+}
+
+/** Whether two data disks of a VM are on one claim: the one that they name, else the one that is made for their name. */
+function isSameDisk(one: DataDisk, other: DataDisk): boolean {
+  return one.claimName === other.claimName && (one.claimName !== undefined || one.name === other.name);
 }
 
 /** Whether a VM has a disk that may stay when it goes; before it is placed its VMConfig may say so. */
@@ -38,10 +47,10 @@ export function goesWithVm(vm: Vm): boolean {
   return whenDeleted === 'Delete' || (claimName === undefined && goesAsNeverRun(vm));
 }
 
-/** The same of a data disk: as the spec says now, also where the pod was made before. One that was taken out of the spec stays. */
+/** The same of a data disk: as the spec says now, also where the pod was made before. One that was taken out of the spec stays, whatever has its name. */
 export function dataDiskGoes(vm: Vm, disk: DataDisk): boolean {
   const { disks } = vm.spec;
-  const asked = disks === undefined ? disk : disks.find(({ name }) => name === disk.name);
+  const asked = disks === undefined ? disk : disks.find((other) => isSameDisk(other, disk));
   if (asked === undefined) return false;
   return asked.whenDeleted === 'Delete' || (disk.claimName === undefined && goesAsNeverRun(vm));
 }

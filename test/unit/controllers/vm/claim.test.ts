@@ -63,6 +63,25 @@ describe('the claims of a VM', () => {
     expect(names(claimsOf(one))).toEqual(['svc3-vm-web', 'svc3-vm-web.logs', 'archive']);
   });
 
+  test('are both also where a disk of one name has another claim now, and go each for itself', () => {
+    const before = { name: 'data', claimName: 'a', whenDeleted: 'Retain' as const };
+    const now = { name: 'data', claimName: 'b', whenDeleted: 'Delete' as const };
+    const goes = (...disks: NonNullable<Vm['spec']['disks']>) =>
+      claimsOf(aVm({ spec: { disks }, status: { effective: { ...effective, disks: [before] } } }))
+        .slice(1)
+        .map(({ name, goesWithVm }) => [name, goesWithVm]);
+    expect(goes(now)).toEqual([
+      ['a', false],
+      ['b', true],
+    ]);
+    // A disk that has another name is the same claim.
+    expect(goes({ ...before, name: 'again', whenDeleted: 'Delete' })).toEqual([['a', true]]);
+    expect(goes({ name: 'data', size: '1Gi' })).toEqual([
+      ['a', false],
+      ['svc3-vm-web.data', false],
+    ]);
+  });
+
   test('go with it as its spec says now, also where its pod was made before', () => {
     const frozen = { effective: { ...effective, disks: [logs] } };
     const goes = (disks?: Vm['spec']['disks']) =>

@@ -32,8 +32,13 @@ const names = (kept: { name: string }[]) => kept.map(({ name }) => name);
 const persistent = { ...effective, disk: { storage: 'Persistent' as const, size: '1Gi' } };
 const vm = (disk: VmSpec['disk'] = {}) => aVm({ spec: { disk: { storage: 'Persistent', ...disk } } });
 
-/** A VM that boots from a claim of this name, unless it has given it up. */
+/** A VM that boots from a claim of this name, unless it has given it up; or one whose pod has it as data disk, and whose next one has another. */
 function otherVm(name: string, uid: string) {
+  if (uid === 'has-another-next') {
+    const disks = (claimName: string) => [{ name: 'logs', claimName }];
+    const status = { effective: { ...effective, disks: disks('data') } };
+    return aVm({ metadata: { name, uid }, spec: { disks: disks('another') }, status });
+  }
   const claimName = uid === 'has-another' ? 'another' : 'data';
   return aVm({ metadata: { name, uid }, spec: { disk: { storage: 'Persistent', claimName } } });
 }
@@ -160,6 +165,13 @@ describe('a claim that a VM names', () => {
     // Of another VM of that name.
     pods.set(name, aPod({ nodeName: 'n1', metadata: { name } }));
     expect(await obtain(named)).toEqual({ kind: 'own' });
+  });
+
+  test('stays with the VM whose pod has it, whatever the next one is to have under that name', async () => {
+    claims.set('data', claimOf('db', 'has-another-next', { name: 'data' }));
+    others.set('db', 'has-another-next');
+    expect(await obtain(named)).toMatchObject({ kind: 'foreign' });
+    expect(patch).not.toHaveBeenCalled();
   });
 
   test('is free once the VM that had it has another', async () => {
