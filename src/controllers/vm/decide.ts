@@ -53,8 +53,11 @@ export type ReplaceReason =
 
 /** What a pass does about it. */
 export type Plan =
-  /** The VM is being deleted and has no guest any more: let go of it. What is left of it goes by its owner reference. */
-  | { readonly kind: 'finalize'; readonly isHeld: boolean }
+  /**
+   * The VM is being deleted and has no guest any more: let go of it. What is left of it goes by its owner reference. `isGivenUp`: whoever wanted its
+   * disk saved has waited long enough, or is not to get it.
+   */
+  | { readonly kind: 'finalize'; readonly isHeld: boolean; readonly isGivenUp: boolean }
   /** The VM is being deleted and its disk is still being saved. */
   | {
       readonly kind: 'hold';
@@ -63,12 +66,11 @@ export type Plan =
       readonly message: string;
       readonly endsAt: number;
     }
-  /** The VM is being deleted: its guest may end. `abandoned`: Images that get nothing of it; `endsAt`: until when to wait for others. */
+  /** The VM is being deleted: its guest may end. `endsAt`: until when to wait for Images that the cache does not show. */
   | {
       readonly kind: 'end';
       readonly pod: Pod;
       readonly settings: Resolved | undefined;
-      readonly abandoned: readonly string[];
       readonly endsAt: number | undefined;
     }
   /** The VM is being deleted and its guest is shutting down: the pod's end wakes it. */
@@ -191,18 +193,17 @@ function deletion(
   since: string,
 ): Plan {
   const isHeld = hasFinalizer(vm);
-  if (!isHeld || pod === undefined || !isOwnedBy(pod, vm)) return { kind: 'finalize', isHeld };
-  const settings = known?.kind === 'resolved' ? known : undefined;
-  // On a lost node nobody ends it: the VM goes, and its pod stays in the way of the next one of its name.
-  if (isTerminating(pod))
-    return isNodeLost ? { kind: 'finalize', isHeld } : { kind: 'ending', pod, settings };
   const endsAt = Date.parse(since) + saveWaitMs;
   const isGivenUp = vm.metadata.annotations?.[annotations.deleteWithoutSaving] === 'true' || now >= endsAt;
-  if (isGivenUp || endMessage(pod) !== undefined)
-    return { kind: 'end', pod, settings, abandoned: unsaved, endsAt: undefined };
+  const finalize = { kind: 'finalize', isHeld, isGivenUp } as const;
+  if (!isHeld || pod === undefined || !isOwnedBy(pod, vm)) return finalize;
+  const settings = known?.kind === 'resolved' ? known : undefined;
+  // On a lost node nobody ends it: the VM goes, and its pod stays in the way of the next one of its name.
+  if (isTerminating(pod)) return isNodeLost ? finalize : { kind: 'ending', pod, settings };
+  if (isGivenUp || endMessage(pod) !== undefined) return { kind: 'end', pod, settings, endsAt: undefined };
   return unsaved.length > 0
     ? { kind: 'hold', pod, settings, message: savingMessage(unsaved, endsAt), endsAt }
-    : { kind: 'end', pod, settings, abandoned: [], endsAt };
+    : { kind: 'end', pod, settings, endsAt };
 }
 
 /** Says what a deletion waits for, and how long at most. */

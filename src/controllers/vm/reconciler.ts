@@ -140,7 +140,7 @@ export class VmReconciler {
     const { vm } = pass.observed;
     switch (plan.kind) {
       case 'finalize':
-        return this.#finalize(pass, plan.isHeld);
+        return this.#finalize(pass, plan);
       case 'hold':
         return this.#hold(pass, plan);
       case 'end': {
@@ -212,7 +212,7 @@ export class VmReconciler {
   async #end(pass: Pass, plan: Extract<Plan, { kind: 'end' }>): Promise<ReconcileResult | void> {
     const { vm } = pass.observed;
     try {
-      await endGuest(this.#parts, vm, plan);
+      await endGuest(this.#parts, plan);
       return undefined;
     } catch (error) {
       if (!isRefusal(error)) throw error;
@@ -221,9 +221,12 @@ export class VmReconciler {
     }
   }
 
-  async #finalize(pass: Pass, isHeld: boolean): Promise<ReconcileResult | void> {
+  async #finalize(
+    pass: Pass,
+    { isHeld, isGivenUp }: Extract<Plan, { kind: 'finalize' }>,
+  ): Promise<ReconcileResult | void> {
     const { vm, pod, unsaved } = pass.observed;
-    const seen = { hasFinalizer: isHeld, hasPod: pod !== undefined, unsaved };
+    const seen = { hasFinalizer: isHeld, hasPod: pod !== undefined, unsaved, isGivenUp };
     try {
       if (!(await letGo(this.#parts, vm, seen))) return { requeueAfterMs: cacheLagMs };
     } catch (error) {

@@ -2,7 +2,7 @@ import type { Image } from '../../../api/image.ts';
 import { isOwnedBy } from '../../../api/owner.ts';
 import { pods, vms } from '../../../api/resources.ts';
 import type { Vm } from '../../../api/vm.ts';
-import { bootField } from '../../../api/whendeleted.ts';
+import { bootField, goesAsNeverRun, goesWithVm, mayKeepDisk } from '../../../api/whendeleted.ts';
 import { removeFinalizer } from '../../../controller/finalizer.ts';
 import { ignoring } from '../../../controller/ignoring.ts';
 import type { EventRecorder, KubeClient } from '../../../kube/types.ts';
@@ -10,7 +10,7 @@ import { unsavedImages } from '../../image/saves.ts';
 import { type Plan, savingMessage } from '../decide.ts';
 import type { VmExpectations } from '../expectations.ts';
 import { podNamesOf } from '../names.ts';
-import { isAsleep } from '../facts/hibernation.ts';
+import type { DiskClaim } from '../facts/claim.ts';
 import { leaveClaims } from '../pod/diskclaim.ts';
 import { typed } from '../typed.ts';
 import type { LiveList } from '../../../controller/livelists.ts';
@@ -27,34 +27,60 @@ type EndPlan = Extract<Plan, { kind: 'end' }>;
 /** What a VM that is being deleted still waits for. */
 export type HoldPlan = Extract<Plan, { kind: 'hold' }>;
 
+/** What is seen of a VM that is being deleted and has no guest. */
+export interface Leaving {
+  readonly hasFinalizer: boolean;
+  readonly hasPod: boolean;
+  /** Images that the disk is still to be saved for. */
+  readonly unsaved: readonly string[];
+  /** They are not to get it. */
+  readonly isGivenUp: boolean;
+}
+
 /**
  * Lets go of a VM that is being deleted and has no guest, as far as the cache knows; its claim is deleted or left before that.
  * The pod of a lost node follows by its owner reference, and so would a pod that the cache does not show yet, made a
- * moment ago by the previous leader: its guest has to end, and its disk may be wanted.
+ * moment ago by the previous leader: its guest has to end, and its disk may be wanted. A claim that is still to be saved stays whatever is said of
+ * it: nothing is saved without a pod, and nobody else has what is on it.
  *
- * @param seen.unsaved Images that the disk is still to be saved for
  * @returns whether the VM is gone, for all that concerns us
  */
-export async function letGo(
-  { client, recorder, expectations }: Pick<DeletionParts, 'client' | 'recorder' | 'expectations'>,
-  vm: Vm,
-  { hasFinalizer, hasPod, unsaved }: { hasFinalizer: boolean; hasPod: boolean; unsaved: readonly string[] },
-): Promise<boolean> {
-  if (!hasFinalizer) return true;
-  if (!hasPod && (await hasPodNow(client, vm))) return false;
-  // Of one that had a pod until now it was told with the end of that.
-  if (isAsleep(vm) && vm.status?.podName === undefined) tellAbandoned(recorder, vm, unsaved);
-  for (const { name, field } of await leaveClaims(client, vm)) {
-    const which = field === bootField ? 'the disk of the VM' : field;
-    const asLeft =
-      vm.status?.suspendedTo === 'Disk'
-        ? ' as after a power cut, since the VM was suspended on its disk and its memory is of no other VM'
-        : '';
-    const message = `claim ${name} keeps ${which}${asLeft}; a new VM with ${field}.claimName ${name} goes on with it`;
-    recorder.event(typed(vm), { type: 'Normal', reason: 'DiskKept', message });
-  }
+export async function letGo(parts: DeletionParts, vm: Vm, seen: Leaving): Promise<boolean> {
+  const { client, recorder, expectations } = parts;
+  if (!seen.hasFinalizer) return true;
+  if (!seen.hasPod && (await hasPodNow(client, vm))) return false;
+  const unsaved = await unsavedOf(parts, vm, seen);
+  const kept = await leaveClaims(client, vm, isAtStake(vm, seen) && unsaved.length > 0);
+  // Once that has come through: a claim that may not be deleted is tried again and again.
+  tellAbandoned(recorder, vm, unsaved);
+  for (const claim of kept) tellKept(recorder, vm, claim);
   await removeFinalizer(client, vms, vm, { expected: expectations.vms, key: vm.metadata.uid });
   return true;
+}
+
+/** Whether a disk would be deleted that somebody may still wait for. One on which nothing has ever run holds nothing. */
+function isAtStake(vm: Vm, { isGivenUp }: Leaving): boolean {
+  return !isGivenUp && mayKeepDisk(vm) && goesWithVm(vm) && !goesAsNeverRun(vm);
+}
+
+/** The cache may not know yet who asked for the disk, and kube-apiserver does. */
+async function unsavedOf(
+  { liveImages }: Pick<DeletionParts, 'liveImages'>,
+  vm: Vm,
+  seen: Leaving,
+): Promise<readonly string[]> {
+  if (seen.unsaved.length > 0 || !isAtStake(vm, seen)) return seen.unsaved;
+  return unsavedImages(vm, await liveImages(vm.metadata.namespace));
+}
+
+function tellKept(recorder: EventRecorder, vm: Vm, { name, field }: DiskClaim): void {
+  const which = field === bootField ? 'the disk of the VM' : field;
+  const asLeft =
+    vm.status?.suspendedTo === 'Disk'
+      ? ' as after a power cut, since the VM was suspended on its disk and its memory is of no other VM'
+      : '';
+  const message = `claim ${name} keeps ${which}${asLeft}; a new VM with ${field}.claimName ${name} goes on with it`;
+  recorder.event(typed(vm), { type: 'Normal', reason: 'DiskKept', message });
 }
 
 function tellAbandoned(recorder: EventRecorder, vm: Vm, images: readonly string[]): void {
@@ -86,13 +112,11 @@ export async function stillWanted(
 
 /** Ends the guest of a VM that is being deleted, and whose disk nobody waits for (`stillWanted`). */
 export async function endGuest(
-  { client, recorder, expectations }: Pick<DeletionParts, 'client' | 'recorder' | 'expectations'>,
-  vm: Vm,
-  { pod, abandoned }: EndPlan,
+  { client, expectations }: Pick<DeletionParts, 'client' | 'expectations'>,
+  { pod }: EndPlan,
 ): Promise<void> {
   if (expectations.isDeleted(pod)) return;
   const { name, namespace, uid } = pod.metadata;
-  tellAbandoned(recorder, vm, abandoned);
   await ignoring(['NotFound', 'Conflict'], client.delete(pods, { name, namespace }, { uid }));
   expectations.deletedPod(pod);
 }

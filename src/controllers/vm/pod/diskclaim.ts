@@ -153,18 +153,25 @@ function currentClaim(
 /**
  * What becomes of the disks of a VM that goes: deleted where that is wanted, else left to nobody.
  *
+ * @param keepsBoot - the one that it boots from stays whatever is said of it
  * @returns the claims that stay
  * @throws Svc3Error of a claim that may not be deleted, with what can be done (`isRefusal`)
  */
-export async function leaveClaims(client: KubeClient, vm: Vm): Promise<DiskClaim[]> {
-  const left = await Promise.all(claimsOf(vm).map((disk) => leaveClaim(client, vm, disk)));
+export async function leaveClaims(client: KubeClient, vm: Vm, keepsBoot = false): Promise<DiskClaim[]> {
+  const goes = ({ field, goesWithVm }: DiskClaim) => goesWithVm && !(keepsBoot && field === bootField);
+  const left = await Promise.all(claimsOf(vm).map((disk) => leaveClaim(client, vm, disk, goes(disk))));
   return left.filter((disk) => disk !== undefined);
 }
 
-async function leaveClaim(client: KubeClient, vm: Vm, disk: DiskClaim): Promise<DiskClaim | undefined> {
+async function leaveClaim(
+  client: KubeClient,
+  vm: Vm,
+  disk: DiskClaim,
+  goes: boolean,
+): Promise<DiskClaim | undefined> {
   const claim = await currentClaim(client, vm, disk);
   if (claim === undefined || !isDiskOf(claim, vm)) return undefined;
-  if (!disk.goesWithVm) return disk;
+  if (!goes) return disk;
   const { name, namespace, uid } = claim.metadata;
   try {
     await client.delete(persistentVolumeClaims, { name, namespace }, { uid });

@@ -27,6 +27,9 @@ interface Row {
 }
 
 const going = aVm({ metadata: { deletionTimestamp: deleted, finalizers: ['svc3.dev/cleanup'] } });
+const goingUnsaved = aVm({
+  metadata: { ...going.metadata, annotations: { 'svc3.dev/delete-without-saving': 'true' } },
+});
 const asleep = aVm({
   spec: { powerState: 'Suspended' },
   status: { powerState: 'Suspended', suspendedTo: 'Disk' },
@@ -105,7 +108,7 @@ const rows: Row[] = [
     sentence: 'the guest of a VM that is being deleted ends first',
     vm: going,
     pod: aPod(),
-    plan: { kind: 'end', abandoned: [], endsAt: Date.parse(deleted) + 3_600_000 },
+    plan: { kind: 'end', endsAt: Date.parse(deleted) + 3_600_000 },
   },
   {
     sentence: 'a guest that is ending is waited for',
@@ -143,27 +146,39 @@ const rows: Row[] = [
     vm: going,
     pod: aPod(),
     more: { unsaved: ['a'], saveWaitMs: 30_000 },
-    plan: { kind: 'end', abandoned: ['a'], endsAt: undefined },
+    plan: { kind: 'end', endsAt: undefined },
   },
   {
     sentence: 'a deletion does not wait where somebody says so',
-    vm: aVm({
-      metadata: {
-        deletionTimestamp: deleted,
-        finalizers: ['svc3.dev/cleanup'],
-        annotations: { 'svc3.dev/delete-without-saving': 'true' },
-      },
-    }),
+    vm: goingUnsaved,
     pod: aPod(),
     more: { unsaved: ['a'] },
-    plan: { kind: 'end', abandoned: ['a'] },
+    plan: { kind: 'end', endsAt: undefined },
   },
   {
-    sentence: 'a deletion does not wait for a disk that went with its pod',
+    sentence: 'a deletion does not wait for a pod that has ended, of which nothing is saved any more',
     vm: going,
     pod: aPod({ status: { phase: 'Failed', reason: 'Evicted' } }),
     more: { unsaved: ['a'] },
-    plan: { kind: 'end', abandoned: ['a'] },
+    plan: { kind: 'end', endsAt: undefined },
+  },
+  {
+    sentence: 'a VM whose disk is still to be saved is let go without a pod, and nobody has given that up',
+    vm: going,
+    more: { unsaved: ['a'] },
+    plan: { kind: 'finalize', isHeld: true, isGivenUp: false },
+  },
+  {
+    sentence: 'until it has taken too long',
+    vm: going,
+    more: { unsaved: ['a'], saveWaitMs: 30_000 },
+    plan: { kind: 'finalize', isHeld: true, isGivenUp: true },
+  },
+  {
+    sentence: 'or somebody says so',
+    vm: goingUnsaved,
+    more: { unsaved: ['a'] },
+    plan: { kind: 'finalize', isHeld: true, isGivenUp: true },
   },
   {
     sentence: 'without our finalizer there is nothing to write',

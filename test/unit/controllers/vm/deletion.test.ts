@@ -1,10 +1,12 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Image } from '../../../../src/api/image.ts';
 import type { Pod } from '../../../../src/api/core.ts';
+import type { Vm } from '../../../../src/api/vm.ts';
 import { Svc3Error } from '../../../../src/errors.ts';
 import {
   type DeletionParts,
   endGuest,
+  type Leaving,
   letGo,
   stillWanted,
 } from '../../../../src/controllers/vm/life/deletion.ts';
@@ -20,6 +22,13 @@ const vm = aVm({
     finalizers: ['svc3.dev/cleanup', 'other/one'],
   },
 });
+
+const given = { hasFinalizer: true, hasPod: false, unsaved: [], isGivenUp: false };
+
+const aSave = {
+  metadata: { name: 'saved', namespace: 'team', creationTimestamp: '2026-11-01T10:30:00Z' },
+  spec: { source: { vm: { name: 'web', mode: 'Save' } } },
+} as Image;
 
 let there: Pod | undefined;
 let images: Image[];
@@ -50,8 +59,6 @@ beforeEach(() => {
 });
 
 describe('a VM that is being deleted and whose pod the cache does not show', () => {
-  const given = { hasFinalizer: true, hasPod: false, unsaved: [] };
-
   test('is let go where kube-apiserver has none either, and what others hold stays', async () => {
     expect(await letGo(parts, vm, given)).toBe(true);
     expect(patch).toHaveBeenCalledExactlyOnceWith(
@@ -73,21 +80,17 @@ describe('a VM that is being deleted and whose pod the cache does not show', () 
   });
 
   test.each([
-    ['that sleeps says for whom nothing was saved', {}, true],
-    ['says nothing where that was told with the end of its pod', { podName: 'svc3-vm-web' }, false],
-    ['that is to be resumed says nothing', { suspendedTo: undefined }, false],
-  ] as const)('one %s', async (_what, more, isTold) => {
-    const sleeper = {
-      ...vm,
-      spec: { ...vm.spec, powerState: 'Suspended' as const },
-      status: { effective, powerState: 'Suspended' as const, suspendedTo: 'Disk' as const, ...more },
-    };
-    expect(await letGo(parts, sleeper as typeof vm, { ...given, unsaved: ['saved'] })).toBe(true);
-    const told = expect.objectContaining({
-      reason: 'SaveAbandoned',
-      message: 'the VM is deleted although its disk was not saved for saved',
-    });
-    expect(event.mock.calls.map((call) => call[1])).toEqual(isTold ? [told] : []);
+    ['that sleeps', { powerState: 'Suspended' as const, suspendedTo: 'Disk' as const }],
+    ['that was drained', { powerState: 'Running' as const, podName: 'svc3-vm-web' }],
+  ])('one %s says for whom nothing was saved', async (_what, status) => {
+    const one = aVm({ metadata: vm.metadata, status: { effective, ...status } });
+    expect(await letGo(parts, one, { ...given, unsaved: ['saved'] })).toBe(true);
+    expect(event.mock.calls.map((call) => call[1])).toEqual([
+      expect.objectContaining({
+        reason: 'SaveAbandoned',
+        message: 'the VM is deleted although its disk was not saved for saved',
+      }),
+    ]);
   });
 
   test('is written nothing of without our finalizer', async () => {
@@ -98,15 +101,11 @@ describe('a VM that is being deleted and whose pod the cache does not show', () 
 
 describe('the guest of a VM that is being deleted', () => {
   const pod = aPod();
-  const plan = { kind: 'end', pod, settings: undefined, abandoned: [], endsAt: 1_793_534_400_000 } as const;
-  const aSave = {
-    metadata: { name: 'saved', namespace: 'team', creationTimestamp: '2026-11-01T10:30:00Z' },
-    spec: { source: { vm: { name: 'web', mode: 'Save' } } },
-  } as Image;
+  const plan = { kind: 'end', pod, settings: undefined, endsAt: 1_793_534_400_000 } as const;
 
   test('ends', async () => {
     expect(await stillWanted(parts, vm, plan)).toBeUndefined();
-    await endGuest(parts, vm, plan);
+    await endGuest(parts, plan);
     expect(remove).toHaveBeenCalledExactlyOnceWith(
       expect.anything(),
       { name: 'svc3-vm-web', namespace: 'team' },
@@ -123,23 +122,17 @@ describe('the guest of a VM that is being deleted', () => {
     });
   });
 
-  test('ends all the same when the time to wait is over, and an event says for whom nothing was saved', async () => {
+  test('ends all the same when the time to wait is over', async () => {
     images = [aSave];
-    const over = { ...plan, endsAt: undefined, abandoned: ['saved'] };
+    const over = { ...plan, endsAt: undefined };
     expect(await stillWanted(parts, vm, over)).toBeUndefined();
-    await endGuest(parts, vm, over);
+    await endGuest(parts, over);
     expect(remove).toHaveBeenCalled();
-    expect(event).toHaveBeenCalledExactlyOnceWith(
-      expect.anything(),
-      expect.objectContaining({ reason: 'SaveAbandoned', message: expect.stringMatching(/for saved$/) }),
-    );
   });
 });
 
-test.each([
-  ['was suspended on it', 'Disk' as const, true],
-  ['was suspended in its pod', 'Memory' as const, false],
-])('a disk that stays is told of, and in which state where the VM %s', async (_what, suspendedTo, isCut) => {
+/** The parts where kube-apiserver has the claim of the VM, and no pod. */
+function withClaim(): DeletionParts {
   const claim = {
     metadata: { name: 'svc3-vm-web', namespace: 'team', annotations: { 'svc3.dev/vm-uid': 'vm-uid' } },
   };
@@ -147,16 +140,67 @@ test.each([
     if (plural === 'persistentvolumeclaims') return claim;
     throw new Svc3Error('NotFound', 'no pod');
   };
+  return { ...parts, client: { ...parts.client, get } } as unknown as DeletionParts;
+}
+
+const told = () => event.mock.calls.map(([, { reason }]) => reason);
+
+describe('the Persistent disk of a VM that goes without a pod, and is to go with it,', () => {
+  const disk = { storage: 'Persistent' as const, size: '1Gi', whenDeleted: 'Delete' as const };
+  const status = { effective: { ...effective, disk }, powerState: 'Running' as const };
+  const one = aVm({ metadata: vm.metadata, spec: { disk }, status });
+  const neverRan = aVm({
+    metadata: { ...vm.metadata, annotations: { 'svc3.dev/never-ran': 'true' } },
+    spec: { disk },
+    status: { effective: status.effective },
+  });
+
+  test('stays where it is still to be saved, and both is told', async () => {
+    expect(await letGo(withClaim(), one, { ...given, unsaved: ['saved'] })).toBe(true);
+    expect(remove).not.toHaveBeenCalled();
+    expect(told()).toEqual(['SaveAbandoned', 'DiskKept']);
+  });
+
+  test('stays also where only kube-apiserver knows of the Image', async () => {
+    images = [aSave];
+    expect(await letGo(withClaim(), one, given)).toBe(true);
+    expect(remove).not.toHaveBeenCalled();
+    expect(told()).toEqual(['SaveAbandoned', 'DiskKept']);
+  });
+
+  test.each<[what: string, which: Vm, seen: Partial<Leaving>, events: string[]]>([
+    ['nobody waits for it', one, {}, []],
+    ['that was given up', one, { unsaved: ['saved'], isGivenUp: true }, ['SaveAbandoned']],
+    ['nothing has ever run on it', neverRan, { unsaved: ['saved'] }, ['SaveAbandoned']],
+  ])('goes where %s', async (_what, which, seen, events) => {
+    expect(await letGo(withClaim(), which, { ...given, ...seen })).toBe(true);
+    expect(remove.mock.calls.map((call: unknown[]) => call[1])).toEqual([
+      { name: 'svc3-vm-web', namespace: 'team' },
+    ]);
+    expect(told()).toEqual(events);
+  });
+
+  test('is said to be lost only once it may be deleted', async () => {
+    remove.mockRejectedValueOnce(new Svc3Error('Forbidden', 'a policy denies it'));
+    const seen = { ...given, unsaved: ['saved'], isGivenUp: true };
+    await expect(letGo(withClaim(), one, seen)).rejects.toThrow('a policy denies it');
+    expect(told()).toEqual([]);
+    expect(await letGo(withClaim(), one, seen)).toBe(true);
+    expect(told()).toEqual(['SaveAbandoned']);
+  });
+});
+
+test.each([
+  ['was suspended on it', 'Disk' as const, true],
+  ['was suspended in its pod', 'Memory' as const, false],
+])('a disk that stays is told of, and in which state where the VM %s', async (_what, suspendedTo, isCut) => {
   const disk = { storage: 'Persistent' as const, size: '1Gi' };
   const gone = aVm({
     metadata: vm.metadata,
     spec: { disk },
     status: { effective: { ...effective, disk }, powerState: 'Suspended', suspendedTo },
   });
-  const client = { ...parts.client, get } as unknown as DeletionParts['client'];
-  expect(await letGo({ ...parts, client }, gone, { hasFinalizer: true, hasPod: false, unsaved: [] })).toBe(
-    true,
-  );
-  const told = event.mock.calls.find(([, { reason }]) => reason === 'DiskKept')?.[1].message;
-  expect(told.includes('as after a power cut')).toBe(isCut);
+  expect(await letGo(withClaim(), gone, given)).toBe(true);
+  const kept = event.mock.calls.find(([, { reason }]) => reason === 'DiskKept')?.[1].message;
+  expect(kept.includes('as after a power cut')).toBe(isCut);
 });
