@@ -165,6 +165,13 @@ export const ImageStatus = z
       .max(64)
       .optional()
       .describe('The spec.commit.request that vmUid is said for; unset where it is said for spec.source.'),
+    vmPodUid: z
+      .string()
+      .max(64)
+      .optional()
+      .describe(
+        'UID of the pod that has that disk, where that is Ephemeral; it goes with its pod, and is not taken from another.',
+      ),
   })
   .describe('What svc3 knows about the disk.');
 export type ImageStatus = z.infer<typeof ImageStatus>;

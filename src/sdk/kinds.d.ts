@@ -1032,6 +1032,8 @@ export interface ImageStatus {
   vmUid?: string;
   /** The spec.commit.request that vmUid is said for; unset where it is said for spec.source. */
   vmRequest?: string;
+  /** UID of the pod that has that disk, where that is Ephemeral; it goes with its pod, and is not taken from another. */
+  vmPodUid?: string;
 }
 
 /** An Image is one disk in the store, made from the source that it names. */
@@ -1126,6 +1128,8 @@ export interface ISOStatus {
   vmUid?: string;
   /** The spec.commit.request that vmUid is said for; unset where it is said for spec.source. */
   vmRequest?: string;
+  /** UID of the pod that has that disk, where that is Ephemeral; it goes with its pod, and is not taken from another. */
+  vmPodUid?: string;
 }
 
 /** An ISO is one install medium in the store, made from the source that it names. */

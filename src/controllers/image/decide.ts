@@ -2,7 +2,7 @@ import type { Image, ImageCommit, ImageStatus, Iso } from '../../api/image.ts';
 import type { WorkDone, WorkFailed } from '../../api/worker.ts';
 import { diskRefusals } from '../../api/reasons.ts';
 import type { ObservedPowerState } from '../../api/vm.ts';
-import { commitOf, meantVm, takenFrom, wantsMemory } from './names.ts';
+import { commitOf, hasGoneWithPod, meantVm, takenFrom, wantsMemory } from './names.ts';
 import type { DiskKind, RepositoryPath } from './repositorypath.ts';
 
 /** The worker pod of the current request, as the cache shows it. */
@@ -25,6 +25,8 @@ export interface CopySource {
 export interface VmSource {
   readonly uid: string;
   readonly runner: { readonly address: string; readonly fingerprint: string | undefined } | undefined;
+  /** UID of the pod that its disk goes with (`podWithDisk`). */
+  readonly podUid: string | undefined;
   readonly architecture: 'amd64' | 'arm64';
   /** When its deletion was asked for. */
   readonly deletionTimestamp: string | undefined;
@@ -236,7 +238,8 @@ function decideCopy({ copySource, kind }: Observed, name: string): Plan {
 /** A VM that does not exist yet may come; one that was seen and is gone, or was going before the Image was made, does not. */
 function decideSave(observed: Observed, name: string): Plan {
   const { disk, vmSource } = observed;
-  if (isSourceGone(observed)) return gone(name);
+  const gone = sourceGone(observed, name);
+  if (gone !== undefined) return gone;
   if (vmSource === undefined) return stall('SourceNotFound', `VM ${name} does not exist`);
   const { deletionTimestamp } = vmSource;
   const { creationTimestamp = '' } = disk.metadata;
@@ -264,23 +267,26 @@ function decideMemory(source: VmSource, name: string): Plan {
 
 function decideCommit(observed: Observed, { vm }: ImageCommit): Plan {
   const { vmSource } = observed;
-  if (isSourceGone(observed)) return gone(vm);
+  const gone = sourceGone(observed, vm);
+  if (gone !== undefined) return gone;
   if (vmSource === undefined) return refuse('SourceNotFound', `VM ${vm} does not exist`);
   if (vmSource.commitRefusal !== undefined) return refuse('CommitRefused', vmSource.commitRefusal);
   return decideExport(vmSource, vm);
 }
 
-/** The VM whose disk is being taken, or was meant, is no more; another one of its name has another disk. */
-function isSourceGone({ disk, vmSource }: Observed): boolean {
-  const vmUid = takenFrom(disk);
-  if (vmUid !== undefined) return vmUid !== vmSource?.uid;
-  const meant = meantVm(disk);
-  // One that was meant and is not there may be one that the cache does not show yet.
-  return meant !== undefined && vmSource !== undefined && meant !== vmSource.uid;
-}
-
-function gone(name: string): Plan {
-  return refuse('SourceDeleted', `VM ${name} was deleted before its disk was saved`);
+/** The VM whose disk is being taken, or was meant, is no more, or its disk is not: another one of its name, or another pod, has another disk. */
+function sourceGone({ disk, vmSource }: Observed, name: string): Plan | undefined {
+  const deleted = refuse('SourceDeleted', `VM ${name} was deleted before its disk was saved`);
+  const taken = takenFrom(disk);
+  if (taken === undefined) {
+    const meant = meantVm(disk);
+    // One that was meant and is not there may be one that the cache does not show yet.
+    return meant !== undefined && vmSource !== undefined && meant !== vmSource.uid ? deleted : undefined;
+  }
+  if (taken.vmUid !== vmSource?.uid) return deleted;
+  if (!hasGoneWithPod(taken, vmSource.podUid)) return undefined;
+  const message = `the disk of VM ${name} went with its pod before it was saved: the VM has another pod, with a new disk`;
+  return refuse('SourceDeleted', message);
 }
 
 function decideExport(source: VmSource, name: string): Plan {

@@ -6,6 +6,7 @@ import {
   type ImageStatus,
   type Iso,
 } from '../../api/image.ts';
+import type { Vm } from '../../api/vm.ts';
 
 /** Secret of a namespace with the one-time tickets of its worker pods, one entry for each piece of work. */
 export const ticketSecret = 'svc3-worker-tickets';
@@ -27,13 +28,36 @@ export function wantsMemory(disk: Image | Iso): boolean {
   return commitOf(disk) === undefined && source.vm?.mode === 'SaveWithMemory';
 }
 
+/** The VM whose disk is taken. */
+export interface Taken {
+  readonly vmUid: string;
+  /** UID of the pod that has the disk; undefined where that is known not to matter (`podWithDisk`), or is not known yet. */
+  readonly podUid: string | undefined;
+}
+
 /**
- * UID of the VM whose disk is taken for the request that there is now; undefined while it is not known. What is known of a commit before says nothing
+ * Whose disk is taken for the request that there is now; undefined while it is not known. What is known of a commit before says nothing
  * of this one, which may be another VM's.
  */
-export function takenFrom(disk: Image | Iso): string | undefined {
-  const { vmUid, vmRequest } = disk.status ?? {};
-  return vmRequest === undefined || vmRequest === commitOf(disk)?.request ? vmUid : undefined;
+export function takenFrom(disk: Image | Iso): Taken | undefined {
+  const { vmUid, vmRequest, vmPodUid: podUid } = disk.status ?? {};
+  const isOfNow = vmRequest === undefined || vmRequest === commitOf(disk)?.request;
+  return vmUid === undefined || !isOfNow ? undefined : { vmUid, podUid };
+}
+
+/**
+ * UID of the pod that has the disk of a VM, and with which it goes. Undefined where the disk is on a claim, where there is no pod that can be asked for
+ * it, and before the guest has ever run: then the disk of any pod is that of the image.
+ */
+export function podWithDisk({ status }: Vm): string | undefined {
+  const { effective, powerState, runner } = status ?? {};
+  if (effective === undefined || powerState === undefined) return undefined;
+  return effective.disk?.storage === 'Persistent' ? undefined : runner?.podUid;
+}
+
+/** Whether a disk that is being taken went with its pod: the VM has another one by now, with a disk that is as new. */
+export function hasGoneWithPod({ podUid }: Taken, now: string | undefined): boolean {
+  return podUid !== undefined && now !== undefined && podUid !== now;
 }
 
 /**

@@ -9,6 +9,7 @@ import {
   architectureOf,
   commitOf,
   commitRequest,
+  podWithDisk,
   vmNameOf,
   requestOf,
   workerPodName,
@@ -87,6 +88,7 @@ function vmSourceOf({ vms }: ImageCaches, disk: Disk): VmSource | undefined {
   return {
     uid: vm.metadata.uid,
     runner: runnerOf(vm),
+    podUid: podWithDisk(vm),
     architecture: effective?.architecture ?? architectureOf(disk),
     deletionTimestamp: vm.metadata.deletionTimestamp,
     commitRefusal: commitRefusal(vm, name),

@@ -242,10 +242,13 @@ export class ImageReconciler {
     return { requeueAfterMs: Math.max(100, at - now) };
   }
 
-  /** From the moment there is a disk it stays known whose it is: another VM of the name may come. */
+  /** From the moment there is a disk it stays known whose it is, and of which pod: another VM of the name may come, and another pod. */
   async #say({ disk, vmSource }: Observed, verdict: Verdict): Promise<void> {
-    const vmUid = takenFrom(disk) ?? (vmSource?.runner === undefined ? undefined : vmSource.uid);
-    await this.#reporter.report(disk, verdictStatus(disk, verdict, this.#parts.now(), { vmUid }));
+    const known = takenFrom(disk);
+    const vmUid = known?.vmUid ?? (vmSource?.runner === undefined ? undefined : vmSource.uid);
+    const podUid = known?.podUid ?? (vmUid === vmSource?.uid ? vmSource?.podUid : undefined);
+    const taken = vmUid === undefined ? undefined : { vmUid, podUid };
+    await this.#reporter.report(disk, verdictStatus(disk, verdict, this.#parts.now(), { taken }));
   }
 
   /** What was uploaded goes before the pods: as long as they are there, a clean-up that was cut short is made again. */

@@ -3,7 +3,7 @@ import type { Vm } from '../../api/vm.ts';
 import { commitRefusal } from '../../api/committarget.ts';
 import { findCondition } from '../../controller/conditions.ts';
 import { isDone, isRefused } from './decide.ts';
-import { meantVm, requestOf, takenFrom, vmNameOf } from './names.ts';
+import { hasGoneWithPod, meantVm, podWithDisk, requestOf, takenFrom, vmNameOf } from './names.ts';
 
 /** Names of the Images that a VM's disk is still being saved for, sorted: a VM that is being deleted waits for them. */
 export function unsavedImages(vm: Vm, images: readonly Image[]): string[] {
@@ -31,8 +31,8 @@ function waitsFor(image: Image, vm: Vm): boolean {
   if (vmNameOf(image) !== vm.metadata.name || request === undefined) return false;
   if (metadata.deletionTimestamp !== undefined || isDone(image, request) || isRefused(image, request))
     return false;
-  const vmUid = takenFrom(image);
-  if (vmUid !== undefined) return vmUid === vm.metadata.uid;
+  const taken = takenFrom(image);
+  if (taken !== undefined) return taken.vmUid === vm.metadata.uid && !hasGoneWithPod(taken, podWithDisk(vm));
   if ((meantVm(image) ?? vm.metadata.uid) !== vm.metadata.uid) return false;
   if (status?.digest !== undefined) return commitRefusal(vm, metadata.name) === undefined;
   return !isStoreMissing(image) && !isTooLate(image, vm);

@@ -5,7 +5,7 @@ import type { WorkDone } from '../../api/worker.ts';
 import { findCondition, removeCondition, setCondition } from '../../controller/conditions.ts';
 import { readyStatus, type Progress } from '../../controller/kstatus.ts';
 import type { Verdict } from './decide.ts';
-import { commitOf } from './names.ts';
+import { commitOf, type Taken } from './names.ts';
 import { referenceOf, type RepositoryPath } from './repositorypath.ts';
 
 const { ready, committed, stalled, reconciling } = conditionTypes;
@@ -72,6 +72,7 @@ export function storedStatus(
     worker: _worker,
     vmUid: _vmUid,
     vmRequest: _vmRequest,
+    vmPodUid: _vmPodUid,
     ...known
   } = disk.status ?? {};
   const observedGeneration = generationOf(disk);
@@ -105,8 +106,8 @@ export function answeredStatus(disk: Image | Iso, now: Date): ImageStatus {
 
 export interface VerdictExtra {
   readonly worker?: string | undefined;
-  /** UID of the VM whose disk is being taken. */
-  readonly vmUid?: string | undefined;
+  /** The VM whose disk is being taken. */
+  readonly taken?: Taken | undefined;
 }
 
 /** Something other than "stored" is to be said. A version from before stays usable: then it is said of the commit alone. */
@@ -117,11 +118,10 @@ export function verdictStatus(
   extra: VerdictExtra = {},
 ): ImageStatus {
   const { progress: _progress, worker: _worker, ...known } = disk.status ?? {};
-  const { worker, vmUid } = extra;
+  const { worker, taken } = extra;
   return {
-    ...known,
+    ...(taken === undefined ? known : withTaken(disk, known, taken)),
     ...(worker === undefined ? {} : { worker }),
-    ...(vmUid === undefined ? {} : { vmUid, ...forCommit(disk) }),
     ...(verdict.progress === undefined ? {} : { progress: verdict.progress }),
     ...(isUsable(disk)
       ? commitConditions(disk, verdict, now)
@@ -129,14 +129,25 @@ export function verdictStatus(
   };
 }
 
-function forCommit(disk: Image | Iso): Pick<ImageStatus, 'vmRequest'> {
+function withTaken(disk: Image | Iso, known: ImageStatus, { vmUid, podUid }: Taken): ImageStatus {
+  const { vmPodUid: _before, ...others } = known;
   const commit = commitOf(disk);
-  return commit === undefined ? {} : { vmRequest: commit.request };
+  return {
+    ...others,
+    vmUid,
+    ...(podUid === undefined ? {} : { vmPodUid: podUid }),
+    ...(commit === undefined ? {} : { vmRequest: commit.request }),
+  };
 }
 
 /** The request is answered for good, and what it asked for was not made. */
 export function refusedStatus(disk: Image | Iso, verdict: Verdict, now: Date, answer: Answer): ImageStatus {
-  const { vmUid: _vmUid, vmRequest: _vmRequest, ...status } = verdictStatus(disk, verdict, now);
+  const {
+    vmUid: _vmUid,
+    vmRequest: _vmRequest,
+    vmPodUid: _vmPodUid,
+    ...status
+  } = verdictStatus(disk, verdict, now);
   if (!isUsable(disk)) return { ...status, ...answer };
   return { ...storedStatus({ ...disk, status }, now), ...answer };
 }

@@ -30,6 +30,7 @@ export function aVmSource(more: Partial<VmSource> = {}): VmSource {
   return {
     uid: 'u',
     runner: { address: '10.0.0.1', fingerprint: 'f' },
+    podUid: undefined,
     architecture: 'amd64',
     deletionTimestamp: undefined,
     commitRefusal: undefined,

@@ -120,6 +120,52 @@ describe('what is decided for a disk', () => {
       { kind: 'refuse', verdict: { reason: 'SourceDeleted' } } as never,
     ],
     [
+      'a save of a disk that went with its pod is refused: the next pod has another',
+      observed(anImage(save, { vmUid: 'u', vmPodUid: 'before' }), { vmSource: aVmSource({ podUid: 'now' }) }),
+      {
+        kind: 'refuse',
+        verdict: { reason: 'SourceDeleted', message: expect.stringContaining('went with its pod') },
+      } as never,
+    ],
+    [
+      'so is one with memory',
+      observed(anImage(saveMemory, { vmUid: 'u', vmPodUid: 'before' }), {
+        vmSource: aVmSource({ podUid: 'now' }),
+      }),
+      { kind: 'refuse', verdict: { reason: 'SourceDeleted' } } as never,
+    ],
+    [
+      'and a commit',
+      observed(committing({ vmUid: 'u', vmRequest: 'two', vmPodUid: 'before' }), {
+        vmSource: aVmSource({ podUid: 'now' }),
+      }),
+      { kind: 'refuse', verdict: { reason: 'SourceDeleted' } } as never,
+    ],
+    [
+      'what is known of the pod for a commit before says nothing of this one',
+      observed(committing({ vmUid: 'u', vmRequest: 'one', vmPodUid: 'before' }), {
+        vmSource: aVmSource({ podUid: 'now' }),
+      }),
+      { kind: 'work' },
+    ],
+    [
+      'a save goes on in the pod that it began in',
+      observed(anImage(save, { vmUid: 'u', vmPodUid: 'now' }), { vmSource: aVmSource({ podUid: 'now' }) }),
+      { kind: 'work' },
+    ],
+    [
+      'a save of a VM whose pod is gone waits until there is another, which says what became of the disk',
+      observed(anImage(save, { vmUid: 'u', vmPodUid: 'before' }), {
+        vmSource: aVmSource({ runner: undefined }),
+      }),
+      { kind: 'say', verdict: { reason: 'SourceNotReady' } } as never,
+    ],
+    [
+      'a save that was asked for before the VM had a pod is made of the first one',
+      observed(anImage(save, { vmUid: 'u' }), { vmSource: aVmSource({ podUid: 'now' }) }),
+      { kind: 'work' },
+    ],
+    [
       'a save of the VM that was meant is made',
       observed(anImage(save, undefined, { annotations: { 'svc3.dev/saved-vm': 'u' } }), {
         vmSource: aVmSource(),

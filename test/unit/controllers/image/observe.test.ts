@@ -141,6 +141,22 @@ test('the VM whose disk is saved is known with its runner from the moment that i
   });
 });
 
+test('the pod that a disk goes with is known once the guest has run, unless the disk is on a claim', () => {
+  const disk = anImage({ vm: { name: 'web', mode: 'Save' } });
+  const status = {
+    effective,
+    powerState: 'Stopped',
+    runner: { podUid: 'p', address: '10.0.0.1' },
+  } as const;
+  const podUid = (more: Vm['status']) =>
+    look(disk, { vms: [aVm({ status: { ...status, ...more } })] }).vmSource?.podUid;
+  expect(podUid({})).toBe('p');
+  expect(podUid({ effective: { ...effective, disk: { storage: 'Ephemeral' } } })).toBe('p');
+  expect(podUid({ effective: { ...effective, disk: { storage: 'Persistent' } } })).toBeUndefined();
+  const { powerState: _powerState, ...booting } = status;
+  expect(look(disk, { vms: [aVm({ status: booting })] }).vmSource?.podUid).toBeUndefined();
+});
+
 test('who uses a disk is asked only while it is being deleted', () => {
   const reference = `store.example.com/svc3/team/disk@sha256:${'a'.repeat(64)}`;
   const user = aVm({ status: { effective: { ...effective, image: reference } } });

@@ -277,6 +277,28 @@ describe('a new Image', () => {
     expect(stored?.status).toMatchObject({ progress: 20, vmUid: 'vm-uid' });
   });
 
+  test('that saves the Ephemeral disk of a VM notes its pod, and refuses that of the next one', async () => {
+    const inPod = (podUid: string) => {
+      const status = { runner: { podUid, address: '10.0.0.1' }, effective: {}, powerState: 'Running' };
+      vms = [
+        {
+          metadata: storedMeta({ name: 'web', namespace: 'team', uid: 'vm-uid' }),
+          spec: {},
+          status,
+        } as unknown as Vm,
+      ];
+    };
+    inPod('first');
+    given({ vm: { name: 'web', mode: 'Save' } });
+    await pass();
+    expect(stored?.status).toMatchObject({ vmUid: 'vm-uid', vmPodUid: 'first' });
+    inPod('second');
+    seen();
+    await pass();
+    expect(ready()).toMatchObject({ status: 'False', reason: 'SourceDeleted' });
+    expect(stored?.status).not.toHaveProperty('vmPodUid');
+  });
+
   test('that takes the disk of another VM than for the commit before says whose', async () => {
     vms = [
       {

@@ -7,7 +7,11 @@ import { anImage, condition, digest } from './builders.ts';
 const deletionTimestamp = '2026-01-01T00:00:10Z';
 const vm = aVm({
   metadata: { deletionTimestamp },
-  status: { effective: { ...effective, imageName: 'disk' } },
+  status: {
+    effective: { ...effective, imageName: 'disk' },
+    powerState: 'Running',
+    runner: { podUid: 'now', address: '10.0.0.1' },
+  },
 });
 const ofVm: Image['spec']['source'] = { vm: { name: 'web', mode: 'Save' } };
 const before = { creationTimestamp: '2026-01-01T00:00:00Z' };
@@ -21,6 +25,12 @@ describe('a VM that is being deleted waits for', () => {
   test.each<[string, Image, boolean]>([
     ['a save', anImage(ofVm, undefined, before), true],
     ['a save that is under way', anImage(ofVm, { vmUid: 'vm-uid' }, before), true],
+    ['a save in its pod', anImage(ofVm, { vmUid: 'vm-uid', vmPodUid: 'now' }, before), true],
+    [
+      'no save of a disk that went with its pod before',
+      anImage(ofVm, { vmUid: 'vm-uid', vmPodUid: 'before' }, before),
+      false,
+    ],
     ['a save of the same second', anImage(ofVm, undefined, { creationTimestamp: deletionTimestamp }), true],
     [
       'no save that came later',

@@ -74,7 +74,8 @@ describe('the status of a disk', () => {
       { digest, observedGeneration: 1, conditions: [condition('Ready', 'True', 'Stored')] },
       { generation: 2 },
     );
-    const status = verdictStatus(disk, { reason: 'Working', message: 'm' }, now, { vmUid: 'u' });
+    const taken = { vmUid: 'u', podUid: undefined };
+    const status = verdictStatus(disk, { reason: 'Working', message: 'm' }, now, { taken });
     expect(reasons(status.conditions)).toEqual([
       'Ready=True Stored',
       'Committed=Unknown Working',
@@ -97,10 +98,14 @@ describe('the status of a disk', () => {
 
   test('says of which commit it is that the disk of a VM is taken, and nothing once that is answered', () => {
     const commit = { vm: 'web', request: 'two' };
-    const image = anImage({ blank: { size: '1Gi' } }, { digest, vmUid: 'other', vmRequest: 'one' });
+    const before = { vmUid: 'other', vmRequest: 'one', vmPodUid: 'of the other' };
+    const image = anImage({ blank: { size: '1Gi' } }, { digest, ...before });
     const disk = { ...image, spec: { ...image.spec, commit } };
-    const status = verdictStatus(disk, { reason: 'Working', message: 'm' }, now, { vmUid: 'u' });
-    expect(status).toMatchObject({ vmUid: 'u', vmRequest: 'two' });
+    const noted = (podUid: string | undefined) =>
+      verdictStatus(disk, { reason: 'Working', message: 'm' }, now, { taken: { vmUid: 'u', podUid } });
+    expect(noted(undefined)).not.toHaveProperty('vmPodUid');
+    const status = noted('p');
+    expect(status).toMatchObject({ vmUid: 'u', vmRequest: 'two', vmPodUid: 'p' });
     const refused = refusedStatus({ ...disk, status }, { reason: 'DiskRefused', message: 'm' }, now, {});
     const made = { stored: storedBy(done, path), answer: {} };
     for (const answered of [refused, storedStatus({ ...disk, status }, now, made)])
