@@ -66,7 +66,7 @@ export const reasonTable: readonly ReasonRow[] = [
   }),
   ...rows('VM', 'Scheduled', 'False', {
     Unschedulable: [
-      'No node fits; the message counts the reasons over all nodes.',
+      'No node fits, and the message counts the reasons over all nodes; or kube-scheduler does not bind the pod to the node that was chosen, and the message quotes it.',
       'Free or add what is missing; `svc3 vm explain NAME` gives the verdict for each node.',
     ],
     ConfigNotFound: [
@@ -130,6 +130,7 @@ export const reasonTable: readonly ReasonRow[] = [
       'The PersistentVolumeClaim of the disk is not bound yet.',
       'Check the StorageClass and its provisioner.',
     ],
+    Unschedulable: ['As with Scheduled.', 'As with Scheduled.'],
   }),
   ...rows('VM', 'Booted', 'True', {
     Booted: ['QEMU runs the guest.', nothing],

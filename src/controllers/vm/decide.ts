@@ -9,11 +9,12 @@ import { hasFinalizer } from '../../api/finalizer.ts';
 import { pullSecretAnnotation } from './names.ts';
 import { isPersistent } from './facts/claim.ts';
 import { isAsleep, keepsSettings } from './facts/hibernation.ts';
-import { createFailure, endMessage, pullFailure, unschedulableMessage } from './facts/podstate.ts';
+import { createFailure, endMessage, pullFailure } from './facts/podstate.ts';
 import type { Resolved } from './resolve/resolve.ts';
 import { isClaimed, isOfPool, isStandby, isUnclaimed } from './facts/standby.ts';
 import { hasStarted, startedInPod } from './facts/started.ts';
 import { deadlineMessage, startDeadline } from './facts/startdeadline.ts';
+import { turnedAway } from './facts/unbound.ts';
 import { nodeOf } from '../../placement/podfacts.ts';
 
 /** What a pass sees of the cluster: caches only. */
@@ -101,8 +102,13 @@ export type PodPlan =
   | { readonly kind: 'take'; readonly pod: Pod }
   /** The pod is the VM's; its runner has not been told yet. */
   | { readonly kind: 'claim'; readonly pod: Pod; readonly settings: Resolved }
-  /** The pod lives: say what it does. */
-  | { readonly kind: 'report'; readonly pod: Pod; readonly settings: Resolved };
+  /** The pod lives: say what it does. `lookAgainMs`: after so many milliseconds it is to be elsewhere. */
+  | {
+      readonly kind: 'report';
+      readonly pod: Pod;
+      readonly settings: Resolved;
+      readonly lookAgainMs?: number | undefined;
+    };
 
 /** Deletion first, then the pod; a deadline that is over only where nothing seen says that the guest has run. */
 export function decide(observed: Observed): Plan {
@@ -134,7 +140,7 @@ function decidePod(observed: Observed): PodPlan {
   if (isTerminating(pod)) {
     return { kind: 'wait', pod, settings: settings?.kind === 'resolved' ? settings : undefined };
   }
-  const replaced = replacement(pod) ?? pullRetry(observed, pod);
+  const replaced = replacement(pod, observed.now) ?? pullRetry(observed, pod);
   if (replaced !== undefined) return replaced;
   if (settings?.kind !== 'resolved') return { kind: 'conflict', message: settings?.message ?? '' };
   const outdated = observed.isNodeLost ? [] : changedBeforeStart(vm, pod, settings);
@@ -142,7 +148,8 @@ function decidePod(observed: Observed): PodPlan {
     const message = `nothing has started in pod ${pod.metadata.name}: the VM gets another one, with another ${outdated.map((field) => `spec.${field}`).join(', ')}`;
     return { kind: 'replace', pod, reason: 'Changed', node: undefined, message };
   }
-  return isClaimed(vm, pod) ? { kind: 'report', pod, settings } : { kind: 'claim', pod, settings };
+  if (!isClaimed(vm, pod)) return { kind: 'claim', pod, settings };
+  return { kind: 'report', pod, settings, lookAgainMs: turnedAway(pod, observed.now)?.leftMs };
 }
 
 /**
@@ -158,14 +165,13 @@ function changedBeforeStart(vm: Vm, pod: Pod, { effective, waiting = [] }: Resol
   );
 }
 
-function replacement(pod: Pod): PodPlan | undefined {
+function replacement(pod: Pod, now: number): PodPlan | undefined {
   const node = nodeOf(pod);
   const ended = endMessage(pod);
   if (ended !== undefined) return { kind: 'replace', pod, reason: 'RejectedByNode', node, message: ended };
-  const unschedulable = unschedulableMessage(pod);
-  // An unpinned pod is kube-scheduler's to wait with; a pinned one could be elsewhere already.
-  if (unschedulable !== undefined && node !== undefined) {
-    return { kind: 'replace', pod, reason: 'Unschedulable', node, message: unschedulable };
+  const away = turnedAway(pod, now);
+  if (away?.leftMs === 0) {
+    return { kind: 'replace', pod, reason: 'Unschedulable', node, message: away.message };
   }
   return undefined;
 }

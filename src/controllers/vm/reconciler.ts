@@ -362,7 +362,7 @@ export class VmReconciler {
    */
   async #keep(
     pass: Pass,
-    { pod, settings }: Extract<PodPlan, { kind: 'report' }>,
+    { pod, settings, lookAgainMs }: Extract<PodPlan, { kind: 'report' }>,
     failures: Failures,
   ): Promise<ReconcileResult | void> {
     const { expectations, claimGrowth, podCreation, podResize, runners } = this.#parts;
@@ -414,7 +414,8 @@ export class VmReconciler {
     podCreation.seen(vm.metadata.uid, { isBound: pod.spec.nodeName !== undefined, isReady });
     const askMs = runner === undefined ? undefined : askAfterMs(runner, pod, status);
     // No event of a VM tells that the image is made.
-    return soonest(askMs, roomPollMs(room), growth.againMs, dataRoom.againMs, isKept ? pollMs : undefined);
+    const imageMs = isKept ? pollMs : undefined;
+    return soonest(askMs, roomPollMs(room), growth.againMs, dataRoom.againMs, imageMs, lookAgainMs);
   }
 
   /** Its pod goes for a larger data disk only where the next one can have it: a guest that runs would end for nothing. */

@@ -1,16 +1,23 @@
-import type { ContainerStatus, Node, Pod } from '../../../api/core.ts';
+import type { ContainerStatus, Node, Pod, PodStatus } from '../../../api/core.ts';
 import { runnerContainer } from '../names.ts';
 
 export function isPodReady(pod: Pod): boolean {
   return pod.status?.conditions?.some((c) => c.type === 'Ready' && c.status === 'True') ?? false;
 }
 
-/** kube-scheduler's words where it could not bind the pod. */
-export function unschedulableMessage(pod: Pod): string | undefined {
+type PodCondition = NonNullable<PodStatus['conditions']>[number];
+
+/** kube-scheduler's condition of a pod that it has not bound; undefined before it has said anything. */
+export function notScheduled(pod: Pod): PodCondition | undefined {
   if (pod.spec.nodeName !== undefined) return undefined;
   const condition = pod.status?.conditions?.find((c) => c.type === 'PodScheduled');
-  if (condition?.status !== 'False' || condition.reason !== 'Unschedulable') return undefined;
-  return condition.message ?? 'Unschedulable';
+  return condition?.status === 'False' ? condition : undefined;
+}
+
+/** kube-scheduler's words where no node fits the pod. */
+export function unschedulableMessage(pod: Pod): string | undefined {
+  const condition = notScheduled(pod);
+  return condition?.reason === 'Unschedulable' ? (condition.message ?? 'Unschedulable') : undefined;
 }
 
 /** Why the pod has ended for good: rejected by the kubelet, evicted, shut down with its node. */

@@ -17,10 +17,11 @@ import {
   isLost,
   isPodReady,
   isRunnerUp,
+  notScheduled,
   pullFailure,
   runnerStatus,
-  unschedulableMessage,
 } from '../facts/podstate.ts';
+import { unboundMessage, volumeMessage } from '../facts/unbound.ts';
 import { powerStep } from '../runner/power.ts';
 import type { RunnerObservation } from '../runner/runners.ts';
 import { startedByRunner, startedInPod } from '../facts/started.ts';
@@ -201,8 +202,11 @@ function acceleratorOf(pod: Pod): 'kvm' | 'tcg' | undefined {
 }
 
 function scheduledCondition(pod: Pod, node: string | undefined): ConditionDraft {
-  if (node !== undefined) return condition('True', 'Scheduled', `placed on node ${node}`);
-  return condition('False', 'Unschedulable', unschedulableMessage(pod) ?? 'waiting for kube-scheduler');
+  const unbound = unboundMessage(pod);
+  // An error of kube-scheduler is no verdict on the node: it tries again.
+  const isRefused = unbound !== undefined && notScheduled(pod)?.reason !== 'SchedulerError';
+  if (node !== undefined && !isRefused) return condition('True', 'Scheduled', `placed on node ${node}`);
+  return condition('False', 'Unschedulable', unbound ?? 'waiting for kube-scheduler');
 }
 
 /** Reasons of the runner that say the image is at fault. */
@@ -220,15 +224,12 @@ function preparedCondition({ pod, runner }: PodReport): ConditionDraft {
   const fault = state?.powerState === 'Failed' ? imageFaults[state.reason ?? ''] : undefined;
   if (fault !== undefined) return condition('False', fault, state?.message ?? '');
   if (isPodReady(pod) || isRunnerUp(pod)) return condition('True', 'Prepared', 'the image is there');
-  const unbound = volumeMessage(pod);
-  if (unbound !== undefined) return condition('False', 'VolumePending', unbound);
+  const pending = volumeMessage(pod);
+  if (pending !== undefined) return condition('False', 'VolumePending', pending);
+  const unbound = unboundMessage(pod);
+  if (unbound !== undefined) return condition('False', 'Unschedulable', unbound);
   if ((runnerStatus(pod)?.restartCount ?? 0) > 0) return condition('True', 'Prepared', 'the image is there');
   return condition('False', 'PullingImage', 'the node pulls the image');
-}
-
-function volumeMessage(pod: Pod): string | undefined {
-  const message = pod.status?.conditions?.find(({ type }) => type === 'PodScheduled')?.message;
-  return message?.includes('PersistentVolumeClaim') === true ? message : undefined;
 }
 
 /** Reasons of the runner with a condition of their own. */

@@ -40,6 +40,23 @@ const calm = { surplus: undefined, pullsWith, isNodeLost: false, unsaved: [], sa
 const ofPool = { image: undefined, cpu: undefined, memory: undefined, pool: 'ci' } as const;
 const goingPod = aPod({ metadata: { deletionTimestamp: deleted, ownerReferences: foreign } });
 
+const notBound = (reason: string, message: string, lastTransitionTime: string) => ({
+  type: 'PodScheduled',
+  status: 'False',
+  reason,
+  message,
+  lastTransitionTime,
+});
+const unprovisioned =
+  'running PreBind plugin "VolumeBinding": binding volumes: provisioning failed for PVC "svc3-vm-web"';
+
+/** A pod with a claim that kube-scheduler says this of. */
+function onVolume(condition: ReturnType<typeof notBound>): Pod {
+  const pod = aPod({ status: { conditions: [condition] } });
+  const state = { name: 'state', persistentVolumeClaim: { claimName: 'svc3-vm-web' } };
+  return { ...pod, spec: { ...pod.spec, volumes: [state] } };
+}
+
 const rows: Row[] = [
   {
     sentence:
@@ -294,6 +311,33 @@ const rows: Row[] = [
       },
     }),
     plan: { kind: 'replace', reason: 'Unschedulable', node: 'n1', message: '0/1 …' },
+  },
+  {
+    sentence: 'a pod whose volume cannot be made for its node is given another one',
+    pod: onVolume(notBound('SchedulerError', unprovisioned, '2026-11-01T10:00:30Z')),
+    plan: { kind: 'replace', reason: 'Unschedulable', node: 'n1', message: unprovisioned },
+  },
+  {
+    sentence: 'but not at once: kube-scheduler tries again, and it may pass',
+    pod: onVolume(notBound('SchedulerError', unprovisioned, '2026-11-01T10:00:40Z')),
+    plan: { kind: 'report', lookAgainMs: 10_000 },
+  },
+  {
+    sentence: 'an error of kube-scheduler about something else is not of the node',
+    pod: onVolume(notBound('SchedulerError', 'the server was unable to respond', '2026-11-01T09:00:00Z')),
+    plan: { kind: 'report', lookAgainMs: undefined },
+  },
+  {
+    sentence: 'nor is one of a pod without claims',
+    pod: aPod({
+      status: { conditions: [notBound('SchedulerError', unprovisioned, '2026-11-01T09:00:00Z')] },
+    }),
+    plan: { kind: 'report', lookAgainMs: undefined },
+  },
+  {
+    sentence: 'a pod that somebody gates is left alone',
+    pod: aPod({ status: { conditions: [notBound('SchedulingGated', 'gated', '2026-11-01T09:00:00Z')] } }),
+    plan: { kind: 'report', lookAgainMs: undefined },
   },
   {
     sentence: 'a pod that kube-scheduler has not looked at yet is left alone',

@@ -86,6 +86,15 @@ const scheduled = 'scheduled=True/Scheduled';
 const prepared = 'prepared=True/Prepared';
 const pulling = 'prepared=False/PullingImage';
 
+const notBound = (reason: string, message: string) => ({
+  type: 'PodScheduled',
+  status: 'False',
+  reason,
+  message,
+});
+const unprovisioned =
+  'running PreBind plugin "VolumeBinding": binding volumes: provisioning failed for PVC "svc3-vm-web"';
+
 /** A pod that is left to kube-scheduler, and what that has said of it. */
 function unpinned(conditions: NonNullable<PodStatus['conditions']>): Pod {
   const { affinity: _affinity, ...spec } = aPod().spec;
@@ -124,7 +133,29 @@ const table: Row[] = [
         ],
       },
     }),
+    rows: [starting, 'scheduled=False/Unschedulable', 'prepared=False/VolumePending', 'booted=False/Booting'],
+  },
+  {
+    sentence: 'a volume that cannot be made for the node of the pod',
+    pod: aPod({ status: { conditions: [notBound('SchedulerError', unprovisioned)] } }),
     rows: [starting, scheduled, 'prepared=False/VolumePending', 'booted=False/Booting'],
+  },
+  {
+    sentence: 'a pod that kube-scheduler cannot bind pulls nothing',
+    pod: aPod({ status: { conditions: [notBound('SchedulerError', 'a webhook denies it')] } }),
+    rows: [starting, scheduled, 'prepared=False/Unschedulable', 'booted=False/Booting'],
+  },
+  {
+    sentence: 'a pod for which kube-scheduler makes room on its node',
+    pod: aPod({
+      status: { nominatedNodeName: 'n1', conditions: [notBound('Unschedulable', 'Insufficient cpu')] },
+    }),
+    rows: [starting, 'scheduled=False/Unschedulable', 'prepared=False/Unschedulable', 'booted=False/Booting'],
+  },
+  {
+    sentence: 'a pod that somebody gates',
+    pod: aPod({ status: { conditions: [notBound('SchedulingGated', 'Scheduling is blocked')] } }),
+    rows: [starting, 'scheduled=False/Unschedulable', 'prepared=False/Unschedulable', 'booted=False/Booting'],
   },
   {
     sentence: 'user data whose Secret is not there',
@@ -698,7 +729,7 @@ describe('what is known of a VM', () => {
         pod: unpinned([{ type: 'PodScheduled', status: 'False', reason, message: 'no room' }]),
       }).draft.conditions.scheduled?.message;
     expect(saying('Unschedulable')).toBe('no room');
-    expect(saying('SchedulerError')).toBe('waiting for kube-scheduler');
+    expect(saying('SchedulerError')).toBe('no room');
   });
 
   test('has the warnings', () => {
