@@ -2,7 +2,10 @@ import type { Pod } from '../../../api/core.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
 import { notScheduled } from './podstate.ts';
 
-/** For so long kube-scheduler may try to get volumes for a pod on its node, in milliseconds: a conflict or a provisioner that starts passes by itself. */
+/** For so long kube-scheduler may make room for a pod on its node, in milliseconds: what it ends there has its grace period, and may never end. */
+const roomMs = 300_000;
+
+/** For so long it may try to get volumes for a pod on its node, in milliseconds: a conflict or a provisioner that starts passes by itself. */
 const volumeMs = 30_000;
 
 /** kube-scheduler's words where it could not get a volume for the pod. */
@@ -17,6 +20,11 @@ export function volumeMessage(pod: Pod): string | undefined {
 export function unboundMessage(pod: Pod): string | undefined {
   const { reason, message } = notScheduled(pod) ?? {};
   return message ?? reason;
+}
+
+/** Whether kube-scheduler has chosen a node for a pod that it has not bound: it ends pods of lower priority there, or waits for a volume. */
+export function isNominated({ status }: Pod): boolean {
+  return status?.nominatedNodeName !== undefined && status.nominatedNodeName !== '';
 }
 
 /** What keeps a pod from the node that it is for. */
@@ -42,7 +50,7 @@ export function turnedAway(pod: Pod, now: number): TurnedAway | undefined {
 }
 
 function patienceMs(pod: Pod, reason: string | undefined): number | undefined {
-  if (reason === 'Unschedulable') return 0;
+  if (reason === 'Unschedulable') return isNominated(pod) ? roomMs : 0;
   return reason === 'SchedulerError' && mountsClaim(pod) && volumeMessage(pod) !== undefined
     ? volumeMs
     : undefined;

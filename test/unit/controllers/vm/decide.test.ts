@@ -313,6 +313,36 @@ const rows: Row[] = [
     plan: { kind: 'replace', reason: 'Unschedulable', node: 'n1', message: '0/1 …' },
   },
   {
+    sentence: 'one for which it makes room on its node is waited for',
+    pod: aPod({
+      status: {
+        nominatedNodeName: 'n1',
+        conditions: [notBound('Unschedulable', 'Insufficient cpu', '2026-11-01T10:00:00Z')],
+      },
+    }),
+    plan: { kind: 'report', lookAgainMs: 240_000 },
+  },
+  {
+    sentence: 'but not for ever: what is to end there may never end',
+    pod: aPod({
+      status: {
+        nominatedNodeName: 'n1',
+        conditions: [notBound('Unschedulable', 'Insufficient cpu', '2026-11-01T09:56:00Z')],
+      },
+    }),
+    plan: { kind: 'replace', reason: 'Unschedulable', node: 'n1', message: 'Insufficient cpu' },
+  },
+  {
+    sentence: 'and not once it has given that up',
+    pod: aPod({
+      status: {
+        nominatedNodeName: '',
+        conditions: [notBound('Unschedulable', 'Insufficient cpu', '2026-11-01T10:00:59Z')],
+      },
+    }),
+    plan: { kind: 'replace', reason: 'Unschedulable' },
+  },
+  {
     sentence: 'a pod whose volume cannot be made for its node is given another one',
     pod: onVolume(notBound('SchedulerError', unprovisioned, '2026-11-01T10:00:30Z')),
     plan: { kind: 'replace', reason: 'Unschedulable', node: 'n1', message: unprovisioned },

@@ -184,6 +184,15 @@ describe('a pass', () => {
     expect(await said({ powerState: 'Stopped', reason: 'Starting' })).toBe(2_000);
   });
 
+  test('looks again at a pod for which kube-scheduler makes room when that has taken too long: nothing else tells of it', async () => {
+    const message = 'Insufficient cpu';
+    const condition = { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message };
+    const conditions = [{ ...condition, lastTransitionTime: '2026-11-01T10:00:00Z' }];
+    pod = aPod({ status: { nominatedNodeName: 'n1', conditions } });
+    expect((await aReconciler().reconcile('team/web'))?.requeueAfterMs).toBe(240_000);
+    expect(remove).not.toHaveBeenCalled();
+  });
+
   test('asks the runner of a guest that is suspended in memory now and then: nothing else tells that it is lost', async () => {
     pod = aPod({ nodeName: 'n1', status: runningStatus(false) });
     vm = aVm({

@@ -142,6 +142,20 @@ describe('a guest is replaced', () => {
     });
   });
 
+  test('that no node takes, unless kube-scheduler makes room for it on its own', () => {
+    const { pod, ...one } = booting('1');
+    const { nodeName: _nodeName, ...spec } = pod.spec;
+    const conditions = [
+      { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: 'Insufficient cpu' },
+    ];
+    const unbound = (nominatedNodeName: string): StandbyView => ({
+      ...one,
+      pod: { ...pod, spec, status: { conditions, nominatedNodeName } },
+    });
+    expect(decided([unbound('')]).delete).toMatchObject([{ why: 'Insufficient cpu', isFailure: true }]);
+    expect(decided([unbound('n1')])).toMatchObject({ delete: [], lookAgainMs: 59_000 });
+  });
+
   test('that has waited and starts again has as long as any other', () => {
     const restarted = startsAgain(booting('1'), at(3_600));
     const again = decided([restarted], { now: Date.parse(at(3_601)) });

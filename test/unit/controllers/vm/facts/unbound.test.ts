@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { PodStatus } from '../../../../../src/api/core.ts';
 import {
+  isNominated,
   turnedAway,
   unboundMessage,
   volumeMessage,
@@ -42,9 +43,32 @@ describe('why a pod is on no node', () => {
   });
 });
 
+test.each([
+  [undefined, false],
+  ['', false],
+  ['n1', true],
+])('a pod whose nominated node is %j is waited for there: %s', (nominatedNodeName, is) => {
+  const status = nominatedNodeName === undefined ? {} : { nominatedNodeName };
+  expect(isNominated(aPod({ status }))).toBe(is);
+});
+
 describe('a pinned pod is turned away', () => {
   test('at once where its node does not fit', () => {
     expect(turnedAway(aPod({ status: refused() }), at(0))).toEqual({ message: 'Unschedulable', leftMs: 0 });
+  });
+
+  test('after five minutes where room is made for it', () => {
+    const pod = aPod({ status: { ...refused(), nominatedNodeName: 'n1' } });
+    expect(turnedAway(pod, at(1))?.leftMs).toBe(299_000);
+    expect(turnedAway(pod, at(301))?.leftMs).toBe(0);
+  });
+
+  test('also where nobody knows since when', () => {
+    const { lastTransitionTime: _since, ...condition } = refused().conditions![0]!;
+    const status = { conditions: [condition], nominatedNodeName: 'n1' };
+    expect(turnedAway(aPod({ status }), at(0))?.leftMs).toBe(0);
+    const born = aPod({ status, metadata: { creationTimestamp: since } });
+    expect(turnedAway(born, at(1))?.leftMs).toBe(299_000);
   });
 
   test('never where it is bound, or left to kube-scheduler', () => {
