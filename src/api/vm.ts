@@ -150,7 +150,7 @@ export const VmSpec = z
       .max(64)
       .optional()
       .describe(
-        'Any text; each new value discards the changes to the disk once and boots fresh from the image.',
+        'Any text; each new value discards the changes to the disk once and boots fresh from the image. That which the VM is made with does not.',
       ),
     startRequest: z
       .string()

@@ -304,7 +304,7 @@ export interface VMSpec {
   }[];
   /** The requested power state. */
   powerState?: 'Running' | 'Stopped' | 'Suspended';
-  /** Any text; each new value discards the changes to the disk once and boots fresh from the image. */
+  /** Any text; each new value discards the changes to the disk once and boots fresh from the image. That which the VM is made with does not. */
   revertRequest?: string;
   /** Any text; each new value starts a VM once whose guest has shut itself down or has crashed, where powerState is Running. */
   startRequest?: string;

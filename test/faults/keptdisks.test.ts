@@ -4,12 +4,16 @@ import { configMaps, persistentVolumeClaims, storageClasses, vms } from '../../s
 import type { VmSpecInput } from '../../src/api/vm.ts';
 import { isSvc3Error } from '../../src/errors.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from '../integration/vm/harness.ts';
+import { bindClaim } from '../support/claims.ts';
 import { startVmOperator, type TestOperator } from '../support/operator.ts';
+import { RunnerStandIn } from '../support/runnerstandin.ts';
 
 /** A Persistent disk went with its VM, whatever deleted it, and nothing could boot from it again. */
 
 let world: VmWorld;
 let operator: TestOperator;
+/** Of every VM with a volume. */
+const runner = new RunnerStandIn(() => world.kubelet);
 
 beforeAll(async () => {
   world = await vmWorld();
@@ -20,7 +24,7 @@ beforeAll(async () => {
     provisioner: 'example.com/none',
     volumeBindingMode: 'WaitForFirstConsumer',
   });
-  operator = await startVmOperator(world.client, { storageClassName: 'waiting' });
+  operator = await startVmOperator(world.client, { storageClassName: 'waiting' }, runner.parts);
 });
 
 afterAll(async () => {
@@ -154,22 +158,46 @@ describe('the disk of a VM that was deleted', () => {
   }
 });
 
-describe('a claim that a VM names', () => {
-  const make = (
-    { name: namespace }: VmNamespace,
-    name: string,
-    labels: Record<string, string>,
-    more: object = {},
-  ) =>
-    world.client.create(persistentVolumeClaims, {
-      metadata: { name, namespace, labels, ...more },
-      spec: {
-        accessModes: ['ReadWriteOnce'],
-        storageClassName: 'waiting',
-        resources: { requests: { storage: '2Gi' } },
-      },
-    });
+const make = (
+  { name: namespace }: VmNamespace,
+  name: string,
+  labels: Record<string, string>,
+  more: object = {},
+) =>
+  world.client.create(persistentVolumeClaims, {
+    metadata: { name, namespace, labels, ...more },
+    spec: {
+      accessModes: ['ReadWriteOnce'],
+      storageClassName: 'waiting',
+      resources: { requests: { storage: '2Gi' } },
+    },
+  });
 
+describe('a VM that is made again from what was saved of it', () => {
+  const asked = (space: VmNamespace, revertRequest: string) =>
+    world.client.patch(
+      vms,
+      { name: 'db', namespace: space.name },
+      { type: 'merge', body: { spec: { revertRequest } } },
+    );
+
+  test('does not revert the disk that it names once more, and does so when that is asked for', async () => {
+    const space = await world.namespace('rescued');
+    runner.forget();
+    runner.become({ powerState: 'Running' });
+    await make(space, 'db-old', { 'svc3.dev/disk': 'true' });
+    await bindClaim(world.client, space.name, 'db-old');
+    await space.deploy('db', { ...persistent({ claimName: 'db-old' }), revertRequest: 'by mistake' });
+    await space.untilReady('db');
+    expect(runner.verbs).toEqual([]);
+    expect((await space.vm('db')).status?.revertRequest).toBe('by mistake');
+    await asked(space, 'now');
+    await expect.poll(async () => (await space.vm('db')).status?.revertRequest, slow).toBe('now');
+    expect(runner.verbs).toEqual(['revert']);
+  });
+});
+
+describe('a claim that a VM names', () => {
   test('is taken where its label says that it may, and waited for where it is not there', async () => {
     const space = await world.namespace('claims');
     await space.deploy('vm', persistent({ claimName: 'data' }));

@@ -24,8 +24,9 @@ export class RunnerStandIn {
   }
 
   become(state: Partial<RunnerState>): RunnerState {
-    const { startRequest, restartRequest, settingsVersion } = this.state;
-    this.state = runnerState({ startRequest, restartRequest, settingsVersion, guestStarted: true, ...state });
+    const { startRequest, restartRequest, revertRequest, settingsVersion } = this.state;
+    const kept = { startRequest, restartRequest, revertRequest, settingsVersion };
+    this.state = runnerState({ ...kept, guestStarted: true, ...state });
     const { resize } = this;
     this.#kubelet().behave(() =>
       this.state.powerState === 'Running'
@@ -58,7 +59,8 @@ export class RunnerStandIn {
     return { diskSize, message: 'the disk has grown' };
   }
 
-  #carryOut({ action, startRequest, restartRequest, settings }: PowerRequest): RunnerState {
+  #carryOut(request: PowerRequest): RunnerState {
+    const { action, startRequest, restartRequest, revertRequest, settings } = request;
     checkVerb(action, this.state.powerState);
     this.verbs.push(action);
     this.settings = settings ?? this.settings;
@@ -66,6 +68,7 @@ export class RunnerStandIn {
     return this.become({
       startRequest: startRequest ?? this.state.startRequest,
       restartRequest: restartRequest ?? this.state.restartRequest,
+      revertRequest: revertRequest ?? this.state.revertRequest,
       settingsVersion: settings?.version ?? this.state.settingsVersion,
     });
   }

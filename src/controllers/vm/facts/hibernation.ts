@@ -6,6 +6,7 @@ import { conditionTypes } from '../../../api/reasons.ts';
 import type { EffectiveSettings, MemoryHost, Vm, VmStatus } from '../../../api/vm.ts';
 import { findCondition, isTrue } from '../../../controller/conditions.ts';
 import { memoryOnDiskRefusal } from './claim.ts';
+import { answeredRequest } from './requests.ts';
 
 /** A claim takes at least so much of a guest's memory in a second. */
 const bytesPerSecond = 100 * 2 ** 20;
@@ -67,8 +68,9 @@ export function isAsleep(vm: Vm): boolean {
 }
 
 /** Whether it is asked for and has not been reported as answered. */
-function isDue({ spec, status }: Vm, member: 'revertRequest' | 'restartRequest'): boolean {
-  return spec[member] !== undefined && spec[member] !== status?.[member];
+function isDue(vm: Vm, member: 'revertRequest' | 'restartRequest'): boolean {
+  const asked = vm.spec[member];
+  return asked !== undefined && asked !== answeredRequest(vm, member);
 }
 
 /** Whether a pod that is made for the VM may find a memory of its guest on the claim. */

@@ -3,6 +3,7 @@ import type { Condition } from '../../../api/object.ts';
 import type { Vm, VmStatus } from '../../../api/vm.ts';
 import { memoryOnDiskRefusal } from '../facts/claim.ts';
 import { suspendsTo } from '../facts/hibernation.ts';
+import { answeredRequest, type RequestField } from '../facts/requests.ts';
 
 /** What the requested power state asks of the runner now. */
 export type PowerStep =
@@ -92,13 +93,9 @@ function isBootAsked(vm: Vm, state: RunnerState): boolean {
  * Not carried out by the runner, and not reported as answered: a start that was asked for while the guest ran is, and what the runner has written
  * down lies on the VM's disk, which may have been restored from before that.
  */
-function isAsked(
-  member: 'startRequest' | 'restartRequest' | 'revertRequest',
-  { spec, status }: Vm,
-  state: RunnerState,
-): boolean {
-  const asked = spec[member];
-  return asked !== undefined && asked !== state[member] && asked !== status?.[member];
+function isAsked(member: RequestField, vm: Vm, state: RunnerState): boolean {
+  const asked = vm.spec[member];
+  return asked !== undefined && asked !== state[member] && asked !== answeredRequest(vm, member);
 }
 
 function suspend(vm: Vm, state: RunnerState): PowerStep {

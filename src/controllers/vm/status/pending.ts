@@ -2,6 +2,7 @@ import { standbyNamePrefix } from '../../../api/meta.ts';
 import type { ObservedPowerState, PlannedSettings, Vm, VmStatus } from '../../../api/vm.ts';
 import { hasClaims } from '../facts/claim.ts';
 import { keepsSettings } from '../facts/hibernation.ts';
+import { answeredRequest } from '../facts/requests.ts';
 import { restartCondition } from './report.ts';
 import { condition, conditionsIn, type ConditionDrafts, type StatusDraft } from './statusdraft.ts';
 
@@ -19,7 +20,8 @@ export function pendingDraft(
 ): StatusDraft {
   const { effective, node, diskSize, diskGrowth, warnings } = vm.status ?? {};
   const podName = chosenPod(vm);
-  const { revertRequest, startRequest, restartRequest, suspendedTo } = vm.status ?? {};
+  const { startRequest, restartRequest, suspendedTo } = vm.status ?? {};
+  const revertRequest = answeredRequest(vm, 'revertRequest');
   const cause = conditions.stalled ?? conditions.scheduled ?? conditions.prepared;
   const keeps = keepsSettings(vm);
   const { restartRequired } = keeps ? (conditionsIn(vm.status?.conditions) ?? {}) : {};

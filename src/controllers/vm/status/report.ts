@@ -8,6 +8,7 @@ import { nodeOf } from '../../../placement/podfacts.ts';
 import { isOfSize, needsAnotherPod } from '../../../api/vmchanges.ts';
 import { hasClaims, isPersistent } from '../facts/claim.ts';
 import { keepsSettings, mayGoOn, memoryHostOf } from '../facts/hibernation.ts';
+import { answeredRequest, type RequestField } from '../facts/requests.ts';
 import { leftOutPorts, withPodsPorts } from '../pod/leftoutports.ts';
 import { statusPorts } from '../pod/podports.ts';
 import {
@@ -306,11 +307,8 @@ function startedFor(input: PodReport): string | undefined {
 }
 
 /** What the runner says, unless the request has been reported as answered: its word lies on a disk that may have been restored from before that. */
-function answered(
-  member: 'startRequest' | 'restartRequest' | 'revertRequest',
-  { vm, runner }: PodReport,
-): string | undefined {
-  const before = vm.status?.[member];
+function answered(member: RequestField, { vm, runner }: PodReport): string | undefined {
+  const before = answeredRequest(vm, member);
   const isAnswered = before !== undefined && before === vm.spec[member];
   return isAnswered ? before : (runner?.state?.[member] ?? before);
 }
@@ -491,7 +489,7 @@ function suspendedTo({ vm, runner }: PodReport): 'Memory' | 'Disk' {
 function isReverted({ vm, pod, runner, effective }: PodReport): boolean {
   const requested = vm.spec.revertRequest;
   if (requested === undefined || runner?.state?.revertRequest === requested) return true;
-  if (vm.status?.revertRequest === requested) return true;
+  if (answeredRequest(vm, 'revertRequest') === requested) return true;
   return !isPersistent(effective) && isMadeWith(pod, 'revertRequest', requested);
 }
 

@@ -234,6 +234,7 @@ const rows: Row[] = [
     requested: 'Running',
     state: { revertRequest: 'a' },
     revert: 'b',
+    status: { conditions: [] },
     step: { kind: 'verb', request: { action: 'revert', revertRequest: 'b' } },
   },
   {
@@ -241,6 +242,7 @@ const rows: Row[] = [
     requested: 'Stopped',
     state: {},
     revert: 'b',
+    status: { conditions: [] },
     step: { kind: 'verb', request: { action: 'revert', revertRequest: 'b', stopped: true } },
   },
   {
@@ -258,6 +260,21 @@ const rows: Row[] = [
     status: { revertRequest: 'b' },
     step: none,
   })),
+  ...['a', undefined].map((known) => ({
+    sentence: `a revert that the VM was made with is not carried out on the disk that it names: ${known}`,
+    requested: 'Running' as const,
+    state: known === undefined ? {} : { revertRequest: known },
+    revert: 'b',
+    status: { observedGeneration: 0 },
+    step: none,
+  })),
+  {
+    sentence: 'a restart that the VM was made with is the concern of the first boot',
+    requested: 'Running',
+    state: {},
+    restart: 'b',
+    step: { kind: 'verb', request: { action: 'restart', restartRequest: 'b' } },
+  },
 ];
 
 describe('powerStep', () => {

@@ -411,6 +411,7 @@ const table: Row[] = [
     sentence: 'a revert that is still to be done',
     pod: running,
     spec: { revertRequest: 'r2' },
+    status: { conditions: [] },
     runner: observed({ state: runnerState({ revertRequest: 'r1' }), podReady: true }),
     rows: ['ready=False/Reverting', scheduled, prepared, 'booted=True/Booted'],
     power: 'Running',
@@ -482,9 +483,18 @@ describe('what is asked for once', () => {
       rows: [],
       pod: running,
       spec: { revertRequest: 'b' },
+      status: { conditions: [] },
       ...given,
     });
     expect(draft.conditions.ready.reason).toBe(reason);
+  });
+
+  test('is answered from the beginning where it is a revert that the VM was made with', () => {
+    const given = { sentence: '', rows: [], pod: running, spec: { revertRequest: 'b' } };
+    for (const state of [{}, { revertRequest: 'a' }]) {
+      const { draft } = draftOf({ ...given, ...saying(state) });
+      expect([draft.conditions.ready.reason, draft.fields.revertRequest]).toEqual(['Running', 'b']);
+    }
   });
 
   test.each<[string, Partial<Row>, string]>([

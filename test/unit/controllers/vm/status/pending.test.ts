@@ -36,6 +36,13 @@ test('a VM without a pod keeps what is known of its disk, and loses what was of 
   });
 });
 
+test('the revert that a VM was made with is answered, and no other', () => {
+  const spec = { revertRequest: 'r1', startRequest: 's1', restartRequest: 't1' };
+  for (const status of [{}, { observedGeneration: 0 }])
+    expect(pendingDraft(aVm({ spec, status }), {}).fields).toEqual({ revertRequest: 'r1' });
+  expect(pendingDraft(aVm({ spec, status: { conditions: [] } }), {}).fields).toEqual({});
+});
+
 test('an Ephemeral VM may go to any node', () => {
   const { fields } = pendingDraft(aVm({ status: { effective, node: 'n1' } }), {});
   expect(fields).toEqual({ effective });
