@@ -370,7 +370,7 @@ export const vmSettings = {
     .meta({ format: 'int32' })
     .optional()
     .describe(
-      'A VM whose guest has never run this many seconds after its creation is deleted; unset means never.',
+      'A VM whose guest has never run this many seconds after the operator first reported on it is deleted; unset means never.',
     ),
   readiness: Readiness.optional().describe(
     "When the VM is Ready: exactly one member. Unset means when SSH or the guest agent answers, or else when the guest has had the installation's time for it (chart value readiness.timeoutSeconds).",

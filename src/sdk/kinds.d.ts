@@ -81,7 +81,7 @@ export interface VMSpec {
   netBoost?: boolean;
   /** Whether disks are emulated SATA, for guests without virtio drivers; the network card is up to netBoost. */
   legacyIO?: boolean;
-  /** A VM whose guest has never run this many seconds after its creation is deleted; unset means never. */
+  /** A VM whose guest has never run this many seconds after the operator first reported on it is deleted; unset means never. */
   startDeadlineSeconds?: number;
   /** When the VM is Ready: exactly one member. Unset means when SSH or the guest agent answers, or else when the guest has had the installation's time for it (chart value readiness.timeoutSeconds). */
   readiness?: {
@@ -404,7 +404,7 @@ export interface VMStatus {
     netBoost?: boolean;
     /** Whether disks are emulated SATA, for guests without virtio drivers; the network card is up to netBoost. */
     legacyIO?: boolean;
-    /** A VM whose guest has never run this many seconds after its creation is deleted; unset means never. */
+    /** A VM whose guest has never run this many seconds after the operator first reported on it is deleted; unset means never. */
     startDeadlineSeconds?: number;
     /** When the VM is Ready. */
     readiness?: {
@@ -651,7 +651,7 @@ export interface VMConfigSpec {
   netBoost?: boolean;
   /** Whether disks are emulated SATA, for guests without virtio drivers; the network card is up to netBoost. */
   legacyIO?: boolean;
-  /** A VM whose guest has never run this many seconds after its creation is deleted; unset means never. */
+  /** A VM whose guest has never run this many seconds after the operator first reported on it is deleted; unset means never. */
   startDeadlineSeconds?: number;
   /** When the VM is Ready: exactly one member. Unset means when SSH or the guest agent answers, or else when the guest has had the installation's time for it (chart value readiness.timeoutSeconds). */
   readiness?: {
@@ -1216,7 +1216,7 @@ export interface VMPoolSpec {
     netBoost?: boolean;
     /** Whether disks are emulated SATA, for guests without virtio drivers; the network card is up to netBoost. */
     legacyIO?: boolean;
-    /** A VM whose guest has never run this many seconds after its creation is deleted; unset means never. */
+    /** A VM whose guest has never run this many seconds after the operator first reported on it is deleted; unset means never. */
     startDeadlineSeconds?: number;
     /** When the VM is Ready: exactly one member. Unset means when SSH or the guest agent answers, or else when the guest has had the installation's time for it (chart value readiness.timeoutSeconds). */
     readiness?: {

@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { RunnerState } from '../../src/api/runner.ts';
 import { vms } from '../../src/api/resources.ts';
 import type { Vm } from '../../src/api/vm.ts';
+import { startDeadline } from '../../src/controllers/vm/facts/startdeadline.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from '../integration/vm/harness.ts';
 import { holdWatches } from '../support/heldwatches.ts';
@@ -55,15 +56,18 @@ async function deployAndLeave(name: string): Promise<void> {
   await startOperator();
   await space.deploy(name, { startDeadlineSeconds: 600 });
   await expect.poll(() => space.pod(name), slow).toBeDefined();
+  // Its time begins with the first report.
+  await expect.poll(async () => (await space.vm(name)).status?.conditions, slow).toBeDefined();
   await operator?.stop();
   // Not before: the VM would be deleted where all this takes longer.
   await setDeadline(name, deadlineSeconds);
 }
 
 async function untilOver(name: string): Promise<void> {
-  const { creationTimestamp = '' } = (await space.vm(name)).metadata;
-  const over = Date.parse(creationTimestamp) + deadlineSeconds * 1000;
-  await expect.poll(() => Date.now() > over, slow).toBe(true);
+  const vm = await space.vm(name);
+  const over = startDeadline({ ...vm, spec: { ...vm.spec, startDeadlineSeconds: deadlineSeconds } });
+  expect(over).toBeDefined();
+  await expect.poll(() => Date.now() > (over ?? Infinity), slow).toBe(true);
 }
 
 async function untilPodReady(name: string): Promise<void> {
@@ -188,6 +192,16 @@ describe('a VM past its start deadline', () => {
     await untilObserved('longer', (metadata.generation ?? 0) + 1);
     await expectKept('longer', uid);
     await space.remove('longer');
+  });
+
+  test('has its whole time where no operator ran until then, and is deleted after it', async () => {
+    const { metadata } = await space.deploy('untried', { startDeadlineSeconds: deadlineSeconds });
+    const made = Date.parse(metadata.creationTimestamp ?? '');
+    await expect.poll(() => Date.now() > made + deadlineSeconds * 1000, slow).toBe(true);
+    await startOperator();
+    await expect.poll(() => space.events('untried'), slow).toContain('Scheduled');
+    await expect.poll(() => space.isThere('untried'), slow).toBe(false);
+    await expect.poll(() => space.events('untried'), slow).toContain('StartDeadlineExceeded');
   });
 
   test('is deleted where it never had a pod that ran', async () => {

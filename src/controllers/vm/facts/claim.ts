@@ -125,6 +125,12 @@ export function isDiskOf(claim: PersistentVolumeClaim, { metadata }: Vm): boolea
   return vmUidOf(claim) === metadata.uid;
 }
 
+/** Whether a claim is the disk of another VM of the same name: one that was deleted, or this one before it was restored from a backup. */
+export function isNamesakesDisk(claim: PersistentVolumeClaim, vm: Vm): boolean {
+  const uid = vmUidOf(claim);
+  return uid !== undefined && !isDiskOf(claim, vm) && claim.metadata.labels?.[labels.vm] === vm.metadata.name;
+}
+
 /** Whose a claim is that a VM is to have. */
 export type ClaimHolder =
   | { readonly kind: 'own' }
@@ -148,9 +154,7 @@ export function holderOfOwn(claim: PersistentVolumeClaim, vm: Vm, field = bootFi
   if (isTerminating(claim))
     return { kind: 'going', message: `claim ${name} is being deleted; a new disk is made when it is gone` };
   if (isDiskOf(claim, vm)) return { kind: 'own' };
-  const wasNamesakes =
-    vmUidOf(claim) !== undefined && claim.metadata.labels?.[labels.vm] === vm.metadata.name;
-  const message = wasNamesakes
+  const message = isNamesakesDisk(claim, vm)
     ? `claim ${name} has the disk of a VM of this name that was deleted; deploy the VM with ${field}.claimName ${name} to go on with that disk, or delete the claim`
     : `claim ${name} exists and does not belong to this VM; delete it, or give the VM another name`;
   return { kind: 'foreign', message };

@@ -2,7 +2,8 @@ import type { Node, PersistentVolumeClaim, Pod } from '../../../api/core.ts';
 import type { RunnerState } from '../../../api/runner.ts';
 import type { Vm } from '../../../api/vm.ts';
 import { isOwnedBy } from '../../../api/owner.ts';
-import { isDiskOf } from './claim.ts';
+import { mayKeepDisk } from '../../../api/whendeleted.ts';
+import { isDiskOf, isNamesakesDisk } from './claim.ts';
 import { isLost, isPodReady, isRunnerUp, runnerStatus } from './podstate.ts';
 
 /** Whether a guest has ever run. `unknown` is no leave to delete it: something that may know did not answer. */
@@ -71,7 +72,9 @@ export function startedByRunner(state: RunnerState, pod: Pod): Started {
   return (runnerStatus(pod)?.restartCount ?? 0) > 0 ? 'unknown' : 'no';
 }
 
-/** A volume that a pod before this one may have written to. */
+/** A volume that a pod before this one may have written to. A VM that was restored from a backup has another UID, and its claim the one of before. */
 function isUsed(claim: PersistentVolumeClaim | undefined, vm: Vm): boolean {
-  return claim !== undefined && isDiskOf(claim, vm) && claim.status?.phase === 'Bound';
+  if (claim?.status?.phase !== 'Bound') return false;
+  if (isDiskOf(claim, vm)) return true;
+  return vm.spec.disk?.claimName === undefined && mayKeepDisk(vm) && isNamesakesDisk(claim, vm);
 }

@@ -27,8 +27,8 @@ interface Parts {
  * them is not so, or is not known yet.
  *
  * Caches, and a status that we write ourselves, may be behind by as long as the operator was away or busy: before a VM
- * is deleted its runner is asked, then kube-apiserver. A runner is asked beside the passes and wakes the VM. The deadline counts from a time by
- * kube-apiserver's clock: one of ours that is ahead brings no deletion forward.
+ * is deleted its runner is asked, then kube-apiserver. A runner is asked beside the passes and wakes the VM. The deadline counts from no
+ * earlier a time than kube-apiserver's clock showed when the VM was made: one of ours that is ahead brings no deletion forward.
  */
 export async function expired(key: string, observed: Observed, parts: Parts): Promise<Vm | undefined> {
   const { vm, pod, node, claim } = observed;

@@ -204,7 +204,7 @@ const rows: Row[] = [
   },
   {
     sentence: 'a VM that did not boot in time is given up',
-    vm: aVm({ spec: { startDeadlineSeconds: 60 } }),
+    vm: aVm({ spec: { startDeadlineSeconds: 60 }, status: { conditions: [] } }),
     pod: aPod(),
     plan: {
       kind: 'expire',
@@ -213,8 +213,13 @@ const rows: Row[] = [
     },
   },
   {
+    sentence: 'a VM of which nothing was reported yet, as after an outage, is tried first',
+    vm: aVm({ spec: { startDeadlineSeconds: 60 }, status: { observedGeneration: 0 } }),
+    plan: { kind: 'deploy' },
+  },
+  {
     sentence: 'a VM whose pod is ready is never given up, though no status says so yet',
-    vm: aVm({ spec: { startDeadlineSeconds: 60 } }),
+    vm: aVm({ spec: { startDeadlineSeconds: 60 }, status: { conditions: [] } }),
     pod: aPod({ nodeName: 'n1', status: runningStatus(true) }),
     plan: { kind: 'report' },
   },
@@ -238,7 +243,7 @@ const rows: Row[] = [
   },
   {
     sentence: 'a VM is not given up early',
-    vm: aVm({ spec: { startDeadlineSeconds: 61 } }),
+    vm: aVm({ spec: { startDeadlineSeconds: 61 }, status: { conditions: [] } }),
     plan: { kind: 'deploy' },
   },
   {

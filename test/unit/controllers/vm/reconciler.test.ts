@@ -274,6 +274,7 @@ describe('a pass', () => {
     const expired = aVm({
       metadata: { ...aVm().metadata, ...held },
       spec: { startDeadlineSeconds: 1, disk: { storage: 'Persistent' } },
+      status: { conditions: [] },
     });
     const written = () => patch.mock.calls.map((call) => (call[2] as { body: Partial<Vm> }).body);
     const mark = async () => {

@@ -1,13 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import type { Node, PersistentVolumeClaim, Pod, PodStatus } from '../../../../src/api/core.ts';
 import type { RunnerState } from '../../../../src/api/runner.ts';
-import type { VmStatus } from '../../../../src/api/vm.ts';
+import type { VmSpec, VmStatus } from '../../../../src/api/vm.ts';
 import { hasStarted, type Started } from '../../../../src/controllers/vm/facts/started.ts';
-import { aPod, aVm, runnerState, runningStatus } from './builders.ts';
+import { aPod, aVm, effective, runnerState, runningStatus } from './builders.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 
 interface Row {
   sentence: string;
+  spec?: Partial<VmSpec>;
   status?: VmStatus;
   pod?: Pod;
   node?: Node;
@@ -34,15 +35,23 @@ const lost: Node = {
   metadata: storedMeta({ name: 'n1' }),
   status: { conditions: [{ type: 'Ready', status: 'Unknown' }] },
 };
-const claimOf = (uid: string, phase: 'Pending' | 'Bound'): PersistentVolumeClaim => ({
+const claimOf = (
+  uid: string,
+  phase: 'Pending' | 'Bound',
+  labels: Record<string, string> = {},
+): PersistentVolumeClaim => ({
   apiVersion: 'v1',
   kind: 'PersistentVolumeClaim',
   metadata: storedMeta({
     name: 'svc3-vm-web',
+    labels,
     annotations: { 'svc3.dev/vm-uid': uid },
   }),
   status: { phase },
 });
+const ofNamesake = (phase: 'Pending' | 'Bound' = 'Bound') =>
+  claimOf('before', phase, { 'svc3.dev/vm': 'web' });
+const persistent = { storage: 'Persistent' } as const;
 const foreign = [{ apiVersion: 'svc3.dev/v1', kind: 'VM', name: 'web', uid: 'before', controller: true }];
 
 const rows: Row[] = [
@@ -167,11 +176,42 @@ const rows: Row[] = [
     started: 'no',
   },
   { sentence: "another VM's volume says nothing", claim: claimOf('before', 'Bound'), started: 'no' },
+  {
+    sentence: 'that of a VM of the same name may be its own, from before it was restored',
+    spec: { disk: persistent },
+    claim: ofNamesake(),
+    started: 'unknown',
+  },
+  {
+    sentence: 'also where its VMConfig says that it has one',
+    status: { effective: { ...effective, disk: persistent } },
+    claim: ofNamesake(),
+    started: 'unknown',
+  },
+  { sentence: 'unless it has none', claim: ofNamesake(), started: 'no' },
+  {
+    sentence: 'unless it names that claim: it has not got it yet',
+    spec: { disk: { ...persistent, claimName: 'svc3-vm-web' } },
+    claim: ofNamesake(),
+    started: 'no',
+  },
+  {
+    sentence: 'unless nothing was ever written there',
+    spec: { disk: persistent },
+    claim: ofNamesake('Pending'),
+    started: 'no',
+  },
+  {
+    sentence: 'unless the VM of that name is another',
+    spec: { disk: persistent },
+    claim: claimOf('before', 'Bound', { 'svc3.dev/vm': 'db' }),
+    started: 'no',
+  },
 ];
 
 describe('whether a guest has ever run', () => {
-  test.each(rows)('$sentence: $started', ({ status, pod, node, claim, runner, started }) => {
-    const vm = aVm(status === undefined ? {} : { status });
+  test.each(rows)('$sentence: $started', ({ spec = {}, status, pod, node, claim, runner, started }) => {
+    const vm = aVm({ spec, ...(status === undefined ? {} : { status }) });
     expect(hasStarted({ vm, pod, node, claim, runner })).toBe(started);
   });
 });

@@ -29,7 +29,7 @@ const request = async ({ path }: { readonly path: string }) => {
 };
 
 /** Created at 10:00:00, to be given up at 10:00:20. */
-const vm = aVm({ spec: { startDeadlineSeconds: 20 } });
+const vm = aVm({ spec: { startDeadlineSeconds: 20 }, status: { conditions: [] } });
 const late = '2026-11-01T10:00:20Z';
 const pulling = aPod({ nodeName: 'n1', status: { phase: 'Pending' } });
 
@@ -74,9 +74,19 @@ describe('what the caches do not know yet keeps it', () => {
   test.each<[string, () => void]>([
     ['a pod that is ready', () => (stored['pods/svc3-vm-web'] = aPod({ status: runningStatus(true) }))],
     ['a power state', () => (stored['vms/web'] = aVm({ spec: vm.spec, status: { powerState: 'Stopped' } }))],
-    ['a deadline that was put off', () => (stored['vms/web'] = aVm({ spec: { startDeadlineSeconds: 600 } }))],
-    ['another VM of its name', () => (stored['vms/web'] = aVm({ metadata: { uid: 'other' } }))],
-    ['a deletion', () => (stored['vms/web'] = aVm({ spec: vm.spec, metadata: { deletionTimestamp: late } }))],
+    [
+      'a deadline that was put off',
+      () => (stored['vms/web'] = aVm({ spec: { startDeadlineSeconds: 600 }, status: { conditions: [] } })),
+    ],
+    [
+      'another VM of its name',
+      () => (stored['vms/web'] = { ...vm, metadata: { ...vm.metadata, uid: 'other' } }),
+    ],
+    [
+      'a deletion',
+      () => (stored['vms/web'] = { ...vm, metadata: { ...vm.metadata, deletionTimestamp: late } }),
+    ],
+    ['that nothing has been reported of it', () => (stored['vms/web'] = aVm({ spec: vm.spec }))],
     ['that it is gone', () => delete stored['vms/web']],
   ])('%s', async (_, change) => {
     change();
