@@ -16,19 +16,25 @@ export async function publish(
 }
 
 /**
- * Deletes every version of an image; its blobs go when the registry collects its garbage.
+ * Deletes every version of an image; its blobs go when the registry collects its garbage. The known one goes last: while it is there, so is what tells
+ * that the others are of this image.
  *
- * @param known digests that may have lost their tags.
+ * @param known - digest of its newest version, which may have lost its tags; undefined where it has none
+ * @returns false where nothing is deleted: the repository has versions, and not that one, so that they are of another image of the name
  */
 export async function deleteVersions(
   client: RegistryClient,
   repository: string,
-  known: readonly string[],
+  known: string | undefined,
   signal?: AbortSignal,
-): Promise<void> {
+): Promise<boolean> {
   const abortable = signal === undefined ? {} : { signal };
   const tags = await client.tags(repository, abortable);
   const tagged = await Promise.all(tags.map((tag) => client.digestOf(repository, tag, abortable)));
-  const digests = new Set([...known, ...tagged.filter((digest) => digest !== undefined)]);
-  for (const digest of digests) await client.deleteManifest(repository, digest, abortable);
+  const others = new Set(tagged.filter((digest) => digest !== undefined));
+  const isInDoubt = known !== undefined && !others.delete(known) && others.size > 0;
+  if (isInDoubt && (await client.digestOf(repository, known, abortable)) === undefined) return false;
+  for (const digest of others) await client.deleteManifest(repository, digest, abortable);
+  if (known !== undefined) await client.deleteManifest(repository, known, abortable);
+  return true;
 }

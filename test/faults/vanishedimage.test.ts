@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { finalizer } from '../../src/api/meta.ts';
 import { images } from '../../src/api/resources.ts';
+import { messageOf } from '../../src/errors.ts';
 import {
   anImage,
   becomesReady,
@@ -19,7 +20,8 @@ import type { RegistryClient } from '../../src/registry/client.ts';
  * kube-apiserver decides on a DELETE by what it has read before: a finalizer that is written in between does not hold the object. What lies in the
  * store stayed there. The race cannot be won on request, so the key is taken from etcd, which looks the same to every watch.
  *
- * What a new list is without says nothing: an etcd that was restored from a backup lacks the Images made since, whose disks would be deleted.
+ * What a new list is without says nothing: an etcd that was restored from a backup lacks the Images made since, whose disks would be deleted. It has those
+ * deleted since, whose names others may have had.
  */
 let own: OwnControlPlane;
 let cluster: ImageCluster;
@@ -71,6 +73,22 @@ test('the next Image of its name keeps its disk', async () => {
   expect(await diskOf(store, after.reference ?? '')).not.toHaveLength(0);
   await cluster.client.delete(images, { name: 'blank', namespace });
   await expect.poll(() => digestIn(namespace, after.digest), soon).toBeUndefined();
+});
+
+test('an Image that a restored etcd has brought back leaves what was stored under its name since', async () => {
+  const namespace = await cluster.namespace();
+  const { digest, reference = '' } = await readyImage(namespace, '1G');
+  const purged = `sha256:${'a'.repeat(64)}`;
+  const key = { name: 'blank', namespace };
+  // As it was before it was deleted, and another was made under its name.
+  const status = { digest: purged, reference: reference.replace(digest ?? '', purged) };
+  await cluster.client.patch(images, key, { type: 'merge', body: { status } }, { subresource: 'status' });
+  await cluster.client.delete(images, key);
+  const left = () => cluster.client.get(images, 'blank', namespace).catch(messageOf);
+  await expect.poll(left, soon).toContain('not found');
+  expect(await digestIn(namespace, digest)).toBe(digest);
+  expect(await digestIn(namespace, 'latest')).toBe(digest);
+  expect(operator.logged()).toContain('KeptInStore');
 });
 
 test('an Image that a new list is without leaves its disk in the store', async () => {

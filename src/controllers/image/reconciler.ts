@@ -304,13 +304,8 @@ export class ImageReconciler {
     const path = knownPath(observed);
     const { registries } = this.#parts;
     try {
-      const isDeleted = await atRegistry(() => purge({ registries, disk, path, signal }));
-      if (!isDeleted)
-        this.#reporter.warn(
-          disk,
-          'KeptInStore',
-          'the store does not delete images; what was stored stays there',
-        );
+      const kept = await atRegistry(() => purge({ registries, disk, path, signal }));
+      if (kept !== undefined) this.#reporter.warn(disk, 'KeptInStore', kept);
     } catch (error) {
       if (!(error instanceof StepFailed)) throw error;
       const isEmpty = isGivenUpEmpty(observed, error.verdict);

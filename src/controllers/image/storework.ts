@@ -9,7 +9,7 @@ import { parseReference } from '../../registry/reference.ts';
 import { blankQcow2 } from './blankdisk.ts';
 import type { Disk } from './caches.ts';
 import { architectureOf } from './names.ts';
-import { referenceOf, type RepositoryPath } from './repositorypath.ts';
+import { formerPlaceOf, referenceOf, type RepositoryPath } from './repositorypath.ts';
 import type { NamespaceRegistries } from './registries.ts';
 import { storedBy, type Stored } from './status.ts';
 
@@ -110,18 +110,20 @@ export async function forgetUpload(
   }
 }
 
-/** Deletes all versions of a disk; false when the store does not delete. */
-export async function purge(options: Omit<StoreWorkOptions, 'tag'>): Promise<boolean> {
+/** Deletes all versions of a disk. Returns why something is left in the store; undefined where nothing is. */
+export async function purge(options: Omit<StoreWorkOptions, 'tag'>): Promise<string | undefined> {
   const { registries, disk, path } = options;
   const signal = AbortSignal.any([options.signal, AbortSignal.timeout(timeoutMs)]);
   const client = await registries.open(disk.metadata.namespace, path.registry);
-  const { digest } = disk.status ?? {};
+  // One that lies elsewhere has no version that would have to be here.
+  const digest = formerPlaceOf(disk, path) === undefined ? disk.status?.digest : undefined;
   try {
-    await deleteVersions(client, path.repository, digest === undefined ? [] : [digest], signal);
-    return true;
+    if (await deleteVersions(client, path.repository, digest, signal)) return undefined;
+    return `${path.registry}/${path.repository} has not ${digest}, which the status names, and has other versions: they are of another disk of this name, and stay`;
   } catch (error) {
-    if (isSvc3Error(error, 'MethodNotAllowed', 'BadRequest')) return false;
-    if (isSvc3Error(error, 'NotFound')) return true;
+    if (isSvc3Error(error, 'MethodNotAllowed', 'BadRequest'))
+      return 'the store does not delete images; what was stored stays there';
+    if (isSvc3Error(error, 'NotFound')) return undefined;
     throw error;
   } finally {
     await client.close();

@@ -180,10 +180,20 @@ describe('versions', () => {
     const registry = memoryRegistry();
     const [one, two] = [put(registry, { tag: '1' }), put(registry, { tag: '2', config: { i: 2 } })];
     registry.calls.length = 0;
-    await deleteVersions(registry, 'a', [one.digest, 'sha256:gone']);
-    expect(registry.calls).toEqual(
-      [one.digest, 'sha256:gone', two.digest].map((digest) => `delete a@${digest}`),
-    );
+    registry.manifests.delete('a:1');
+    expect(await deleteVersions(registry, 'a', one.digest)).toBe(true);
+    expect(registry.calls).toEqual([two.digest, one.digest].map((digest) => `delete a@${digest}`));
     expect(await registry.tags('a')).toEqual([]);
+  });
+
+  test('are left where the one that is known is not among them', async () => {
+    const registry = memoryRegistry();
+    put(registry, { tag: '1' });
+    registry.calls.length = 0;
+    expect(await deleteVersions(registry, 'a', 'sha256:gone')).toBe(false);
+    expect(registry.calls).toEqual([]);
+    expect(await deleteVersions(registry, 'a', undefined)).toBe(true);
+    expect(await registry.tags('a')).toEqual([]);
+    expect(await deleteVersions(registry, 'a', 'sha256:gone')).toBe(true);
   });
 });

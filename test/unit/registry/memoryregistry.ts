@@ -80,7 +80,7 @@ export function memoryRegistry({ mounts = true } = {}): MemoryRegistry {
       return { digest: sha256(bytes), mediaType, bytes, manifest: parseManifest(bytes, repository) };
     },
     async digestOf(repository, name) {
-      const found = manifests.get(`${repository}:${name}`);
+      const found = manifests.get(`${repository}${name.startsWith('sha256:') ? '@' : ':'}${name}`);
       return found === undefined ? undefined : sha256(found.bytes);
     },
     async putManifest(repository, name, bytes, mediaType) {

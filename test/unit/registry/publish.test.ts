@@ -6,6 +6,8 @@ const { signal } = new AbortController();
 const manifest = { bytes: Buffer.from('{}'), mediaType: 'application/x' };
 const called: unknown[][] = [];
 let tagged: Record<string, string | undefined>;
+/** Digests that have lost their tags. */
+let untagged: string[];
 
 /** A registry that notes what it is asked, each with the signal that would end it. */
 const client = new Proxy({} as RegistryClient, {
@@ -15,7 +17,7 @@ const client = new Proxy({} as RegistryClient, {
       const answers: Record<string, unknown> = {
         manifest,
         tags: Object.keys(tagged),
-        digestOf: tagged[String(given[1])],
+        digestOf: untagged.find((digest) => digest === given[1]) ?? tagged[String(given[1])],
       };
       return Promise.resolve(answers[name]);
     }),
@@ -24,6 +26,7 @@ const client = new Proxy({} as RegistryClient, {
 beforeEach(() => {
   called.length = 0;
   tagged = {};
+  untagged = [];
 });
 
 describe('a version that is published', () => {
@@ -43,13 +46,37 @@ describe('the versions of an image that is deleted', () => {
   test.each([
     ['with a signal', signal, { signal }],
     ['without one', undefined, {}],
-  ])('are those that are known and those that have a tag, each once, %s', async (_s, given, passed) => {
-    tagged = { latest: 'sha256:a', old: 'sha256:b', gone: undefined };
-    await deleteVersions(client, 'team/web', ['sha256:a', 'sha256:c'], given);
+  ])('are those that have a tag, each once, and at last the known one, %s', async (_s, given, passed) => {
+    tagged = { latest: 'sha256:a', old: 'sha256:b', new: 'sha256:a', gone: undefined };
+    expect(await deleteVersions(client, 'team/web', 'sha256:a', given)).toBe(true);
     expect(called).toEqual([
       ['tags', 'team/web', passed],
-      ...['latest', 'old', 'gone'].map((tag) => ['digestOf', 'team/web', tag, passed]),
-      ...['a', 'c', 'b'].map((digest) => ['deleteManifest', 'team/web', `sha256:${digest}`, passed]),
+      ...['latest', 'old', 'new', 'gone'].map((tag) => ['digestOf', 'team/web', tag, passed]),
+      ...['b', 'a'].map((digest) => ['deleteManifest', 'team/web', `sha256:${digest}`, passed]),
     ]);
+  });
+
+  const deleted = () => called.filter(([what]) => what === 'deleteManifest').map((call) => call[2]);
+
+  test.each<[string, string | undefined, string[]]>([
+    ['with the known one, which has lost its tags', 'sha256:c', ['sha256:a', 'sha256:b', 'sha256:c']],
+    ['where none is known', undefined, ['sha256:a', 'sha256:b']],
+  ])('go all %s', async (_sentence, known, all) => {
+    tagged = { latest: 'sha256:a', old: 'sha256:b' };
+    untagged = ['sha256:c'];
+    expect(await deleteVersions(client, 'team/web', known)).toBe(true);
+    expect(deleted()).toEqual(all);
+  });
+
+  test('stay where the known one is not there: they are of another image of the name', async () => {
+    tagged = { latest: 'sha256:b', gone: undefined };
+    expect(await deleteVersions(client, 'team/web', 'sha256:a')).toBe(false);
+    expect(deleted()).toEqual([]);
+  });
+
+  test('that are gone but for the known one go on going', async () => {
+    tagged = { gone: undefined };
+    expect(await deleteVersions(client, 'team/web', 'sha256:a')).toBe(true);
+    expect(deleted()).toEqual(['sha256:a']);
   });
 });

@@ -10,6 +10,7 @@ import { ImageReconciler, type ImageReconcilerParts } from '../../../../src/cont
 import { VanishedDisks } from '../../../../src/controllers/image/vanished.ts';
 import { WorkBackoff } from '../../../../src/controllers/image/workbackoff.ts';
 import { Svc3Error } from '../../../../src/errors.ts';
+import { sha256 } from '../../../../src/registry/manifest.ts';
 import { type MemoryRegistry, memoryRegistry } from '../../registry/memoryregistry.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 import { anImage, condition, digest, done } from './builders.ts';
@@ -217,6 +218,10 @@ const wasStored: ImageStatus = {
   observedGeneration: 1,
   conditions: [{ ...condition('Ready', 'True', 'Stored'), message: '' }],
 };
+
+/** A manifest in the store, and the status of an Image whose newest version it is. */
+const lying = { schemaVersion: 2, mediaType: 'x' };
+const isThere: ImageStatus = { ...wasStored, digest: sha256(Buffer.from(JSON.stringify(lying))) };
 
 describe('a new Image', () => {
   test('is held before anything is made for it', async () => {
@@ -636,11 +641,22 @@ describe('a step that fails', () => {
 
 describe('an Image that is being deleted', () => {
   test('takes what lies in the store with it', async () => {
-    given(remote, wasStored, deleted);
-    store.put('svc3/team/disk', 'one', { schemaVersion: 2, mediaType: 'x' });
+    given(remote, isThere, deleted);
+    store.put('svc3/team/disk', 'one', lying);
+    store.put('svc3/team/disk', 'before', { schemaVersion: 2 });
     await pass();
     expect([store.manifests.size, stored, calls]).toEqual([0, undefined, ['release']]);
     expect(told()).toEqual([]);
+  });
+
+  test('leaves what was stored under its name since, as an Image that a restored etcd brought back', async () => {
+    given(remote, wasStored, deleted);
+    store.put('svc3/team/disk', 'one', lying);
+    await pass();
+    expect([store.manifests.size, stored, told()]).toEqual([2, undefined, ['Warning KeptInStore']]);
+    expect(event.mock.calls[0]?.[1].message).toBe(
+      `store.example.com/svc3/team/disk has not ${digest}, which the status names, and has other versions: they are of another disk of this name, and stay`,
+    );
   });
 
   test.each(['before.example.com/svc3', 'store.example.com/former', 'store.example.com/svc3/other'])(
@@ -850,10 +866,10 @@ describe('an Image that is gone although it was held', () => {
     stored = undefined;
     cached = undefined;
   };
-  const put = () => store.put('svc3/team/disk', 'one', { schemaVersion: 2, mediaType: 'x' });
+  const put = () => store.put('svc3/team/disk', 'one', lying);
 
   test('has what lies in the store taken away, once', async () => {
-    given(remote, wasStored);
+    given(remote, isThere);
     vanish();
     put();
     await pass();
@@ -864,7 +880,7 @@ describe('an Image that is gone although it was held', () => {
   });
 
   test('is kept for a VM that the cache does not show yet', async () => {
-    given(remote, wasStored);
+    given(remote, isThere);
     vanish();
     put();
     liveUsers = 'VM web';
@@ -876,7 +892,7 @@ describe('an Image that is gone although it was held', () => {
   });
 
   test('leaves it to the next of its name', async () => {
-    given(remote, wasStored);
+    given(remote, isThere);
     vanish();
     put();
     stored = anImage(remote, undefined, { uid: 'another' });
@@ -885,7 +901,7 @@ describe('an Image that is gone although it was held', () => {
   });
 
   test('ends its workers first, and is looked at again', async () => {
-    given(remote, wasStored);
+    given(remote, isThere);
     pods = [aWorker({ phase: 'Running' })];
     vanish();
     put();
