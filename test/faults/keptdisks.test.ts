@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { PersistentVolumeClaim } from '../../src/api/core.ts';
+import { finalizer } from '../../src/api/meta.ts';
 import { configMaps, persistentVolumeClaims, storageClasses, vms } from '../../src/api/resources.ts';
 import type { VmSpecInput } from '../../src/api/vm.ts';
 import { isSvc3Error } from '../../src/errors.ts';
@@ -43,6 +44,21 @@ function claim({ name: namespace }: VmNamespace, name = own): Promise<Persistent
     throw error;
   });
 }
+
+const make = (
+  { name: namespace }: VmNamespace,
+  name: string,
+  labels: Record<string, string>,
+  more: object = {},
+) =>
+  world.client.create(persistentVolumeClaims, {
+    metadata: { name, namespace, labels, ...more },
+    spec: {
+      accessModes: ['ReadWriteOnce'],
+      storageClassName: 'waiting',
+      resources: { requests: { storage: '2Gi' } },
+    },
+  });
 
 /** The VM has its pod, which never starts: nobody provisions volumes here. With a guest: test/life/keptdisk.test.ts. */
 async function deployed(space: VmNamespace, name: string, spec: VmSpecInput): Promise<string> {
@@ -109,6 +125,27 @@ describe('a VM that is deleted', () => {
   });
 });
 
+describe('a VM that somebody has replaced by a manifest without our finalizer', () => {
+  test('has it back also while it is suspended on its disk, which goes where it is to go', async () => {
+    const space = await world.namespace('replaced');
+    const patched = (body: object) =>
+      world.client.patch(vms, { name: 'vm', namespace: space.name }, { type: 'merge', body });
+    runner.become({ powerState: 'Running' });
+    await make(space, 'data', { 'svc3.dev/disk': 'true' });
+    await bindClaim(world.client, space.name, 'data');
+    const disk = persistent({ claimName: 'data', whenDeleted: 'Delete' });
+    await space.deploy('vm', { ...disk, suspendTo: 'Disk' });
+    await space.untilReady('vm');
+    await patched({ spec: { powerState: 'Suspended' } });
+    await expect.poll(async () => (await space.vm('vm')).status?.suspendedTo, slow).toBe('Disk');
+    await expect.poll(() => space.pod('vm'), slow).toBeUndefined();
+    await patched({ metadata: { finalizers: null } });
+    await expect.poll(async () => (await space.vm('vm')).metadata.finalizers, slow).toEqual([finalizer]);
+    await space.remove('vm');
+    await expect.poll(() => claim(space, 'data'), slow).toBeUndefined();
+  });
+});
+
 describe('the disk of a VM that was deleted', () => {
   /** Others write to a claim as well. */
   const ofSvc3 = ({ metadata }: Partial<PersistentVolumeClaim> = {}) => ({
@@ -157,21 +194,6 @@ describe('the disk of a VM that was deleted', () => {
     expect((await claim(space))?.metadata.labels).toMatchObject({ 'svc3.dev/vm': 'vm' });
   }
 });
-
-const make = (
-  { name: namespace }: VmNamespace,
-  name: string,
-  labels: Record<string, string>,
-  more: object = {},
-) =>
-  world.client.create(persistentVolumeClaims, {
-    metadata: { name, namespace, labels, ...more },
-    spec: {
-      accessModes: ['ReadWriteOnce'],
-      storageClassName: 'waiting',
-      resources: { requests: { storage: '2Gi' } },
-    },
-  });
 
 describe('a VM that is made again from what was saved of it', () => {
   const asked = (space: VmNamespace, revertRequest: string) =>

@@ -60,11 +60,17 @@ export class RunnerStandIn {
   }
 
   #carryOut(request: PowerRequest): RunnerState {
-    const { action, startRequest, restartRequest, revertRequest, settings } = request;
+    const { action, startRequest, restartRequest, revertRequest, settings, suspendTo } = request;
     checkVerb(action, this.state.powerState);
     this.verbs.push(action);
     this.settings = settings ?? this.settings;
     if (action === 'stop') return this.become({ powerState: 'Stopped', reason: 'Requested' });
+    if (action === 'suspend')
+      return this.become({
+        powerState: 'Suspended',
+        suspendKind: suspendTo ?? 'Memory',
+        reason: 'Requested',
+      });
     return this.become({
       startRequest: startRequest ?? this.state.startRequest,
       restartRequest: restartRequest ?? this.state.restartRequest,

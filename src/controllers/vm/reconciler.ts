@@ -61,6 +61,12 @@ const conflictMs = 30_000;
 /** A deletion that kube-apiserver refuses is tried again after so many milliseconds. */
 const refusedMs = 60_000;
 
+/**
+ * Plans for a VM that may have disks and whose pod is not looked after. One that lives is held when that has been done (`#keep`), and the claim of a
+ * guest waits for nothing.
+ */
+const withoutPod: ReadonlySet<PodPlan['kind']> = new Set(['deploy', 'asleep', 'conflict', 'wait']);
+
 export interface VmReconcilerParts {
   readonly client: KubeClient;
   readonly recorder: EventRecorder;
@@ -176,7 +182,10 @@ export class VmReconciler {
 
   async #actOnPod(pass: Pass, plan: PodPlan): Promise<ReconcileResult | void> {
     const { podCreation, podResize } = this.#parts;
-    const { uid } = pass.observed.vm.metadata;
+    const { metadata, status } = pass.observed.vm;
+    const { uid } = metadata;
+    // Whoever replaces the whole object (`kubectl replace`) takes our finalizer away: its disks would stay, whatever it says of them.
+    if (withoutPod.has(plan.kind) && status?.effective !== undefined) await holdVm(this.#parts, pass);
     if (plan.kind === 'deploy') podResize.hasNothingAsked(uid);
     else podCreation.hasPod(uid);
     switch (plan.kind) {

@@ -14,7 +14,7 @@ export async function holdVm(
   { client, expectations }: { readonly client: KubeClient; readonly expectations: VmExpectations },
   pass: Pass,
 ): Promise<void> {
-  const { vm } = pass.observed;
+  const vm = pass.written ?? pass.observed.vm;
   if (hasFinalizer(vm)) return;
   pass.written = await addFinalizer(client, vms, vm);
   expectations.wroteVm(pass.written);

@@ -47,7 +47,7 @@ export async function choosePod(
   pass: Pass,
   { podName, message, effective }: ChosenPod,
 ): Promise<Vm | undefined> {
-  const { vm } = pass.observed;
+  const vm = pass.written ?? pass.observed.vm;
   const draft = pendingDraft(vm, { ready: condition('False', 'Claiming', message) });
   const fields = { ...draft.fields, podName, ...(effective === undefined ? {} : { effective }) };
   const written = await status.choosePod(vm, { ...draft, fields });

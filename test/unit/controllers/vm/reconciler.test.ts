@@ -86,6 +86,7 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
       isChosenHere: () => isChosenHere,
       gaveUp,
       asleep: asleepDraft,
+      deploy: async () => undefined,
     },
     claimGrowth: { ...memory, grow, growData },
     podResize: { ...memory, hasNothingAsked: () => undefined, provide },
@@ -173,6 +174,43 @@ describe('a pass', () => {
     await reconciler.reconcile('team/web');
     await reconciler.reconcile('team/web');
     expect(apply).toHaveBeenCalledOnce();
+  });
+
+  describe('over a VM whose finalizer somebody took away', () => {
+    const placed: VmStatus = { effective };
+    const asleep: VmStatus = { effective, powerState: 'Suspended', suspendedTo: 'Disk' };
+    const ending = aPod({ metadata: { deletionTimestamp: '2026-11-01T10:00:30Z' } });
+    const foreign = aPod({ metadata: { ownerReferences: [] } });
+
+    beforeEach(() => {
+      patch.mockImplementation(async (_resource, _key, { body }) => {
+        vm = aVm({ ...vm, metadata: { ...vm?.metadata, ...body.metadata, resourceVersion: '9' } });
+        return vm;
+      });
+    });
+
+    test.each<[string, VmStatus, Pod | undefined]>([
+      ['that is suspended on its disk', asleep, undefined],
+      ['that has lost its pod', placed, undefined],
+      ['whose pod ends', placed, ending],
+      ["that has somebody else's pod in its way", placed, foreign],
+    ])('gives it back, once, to one %s', async (_sentence, status, its) => {
+      vm = aVm({ spec: { powerState: status.powerState === undefined ? 'Running' : 'Suspended' }, status });
+      pod = its;
+      await aReconciler().reconcile('team/web');
+      await aReconciler().reconcile('team/web');
+      expect(patch).toHaveBeenCalledExactlyOnceWith(
+        expect.anything(),
+        { name: 'web', namespace: 'team' },
+        { type: 'merge', body: { metadata: { uid: 'vm-uid', resourceVersion: '4', ...held } } },
+      );
+    });
+
+    test('leaves one without that was never placed: there is nothing of it', async () => {
+      [vm, pod] = [aVm({ status: {} }), undefined];
+      await aReconciler().reconcile('team/web');
+      expect(patch).not.toHaveBeenCalled();
+    });
   });
 
   test('asks a runner whose guest boots less often than one that is on its way', async () => {
