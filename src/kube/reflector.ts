@@ -21,6 +21,12 @@ export const defaultTuning: ReflectorTuning = {
 /** How often a list that is older than what was already seen is asked for again before it counts (etcd restored from a backup). */
 const staleLists = 3;
 
+/**
+ * How many watches in a row may bring no sign of life until there is a list: kube-apiserver takes a version that it has not reached yet, as after a
+ * restore of etcd, and says nothing until it has. Where that does not help, as behind a proxy that holds everything back, it is tried ever more seldom.
+ */
+const muteWatches = { first: 2, most: 16 };
+
 /** Where a reflector puts what it receives, in the server's order. */
 export interface Sink<T extends KubeObject> {
   replace(objects: readonly T[]): void;
@@ -74,6 +80,11 @@ export class Reflector<T extends KubeObject> {
   /** Of the newest list or event that the sink has. */
   #version: string | undefined;
   #heardAt: number | undefined;
+  /** Whether the last watch brought a sign that the server has come as far as the version that is known. */
+  #isHeard = false;
+  /** Watches in a row that had time for that and did not, and how many may. */
+  #mute = 0;
+  #mostMute = muteWatches.first;
   /** Where and when the last watch began. */
   #watched: { readonly version: string | undefined; readonly at: number } = { version: undefined, at: 0 };
 
@@ -102,6 +113,7 @@ export class Reflector<T extends KubeObject> {
         step = 'watch';
         if (await this.#watch(signal)) {
           count.watched();
+          if (this.#isMuteForLong()) step = 'list';
           continue;
         }
         failures = count.failed(step);
@@ -114,11 +126,22 @@ export class Reflector<T extends KubeObject> {
         } else {
           failures = count.failed(step, error);
         }
-        if (mustRelist(error)) step = 'list';
+        if (mustRelist(error) || (step === 'watch' && this.#isMuteForLong())) step = 'list';
         this.#logFailure(error, failures, step === 'list');
       }
       await sleep(this.#delayMs(failures, failure), undefined, { signal }).catch(() => undefined);
     }
+  }
+
+  /** Counts the watch that has just ended. */
+  #isMuteForLong(): boolean {
+    const { first, most } = muteWatches;
+    if (this.#isHeard) [this.#mute, this.#mostMute] = [0, first];
+    // One that was cut before says nothing about the version.
+    else if (performance.now() - this.#watched.at >= this.#tuning.silenceMs) this.#mute += 1;
+    if (this.#mute < this.#mostMute) return false;
+    [this.#mute, this.#mostMute] = [0, Math.min(most, 2 * this.#mostMute)];
+    return true;
   }
 
   /** Whether the last watch brought something, or lived longer than the longest pause. */
@@ -182,6 +205,7 @@ export class Reflector<T extends KubeObject> {
     const { watchMinMs, watchMaxMs, silenceMs, backoffMinMs } = this.#tuning;
     const started = performance.now();
     this.#watched = { version: this.#version, at: started };
+    this.#isHeard = false;
     const timeoutMs = watchMinMs + Math.random() * (watchMaxMs - watchMinMs);
     const { body, cancel } = await this.#options.client.stream({
       method: 'GET',
@@ -220,6 +244,8 @@ export class Reflector<T extends KubeObject> {
     if (type === 'ERROR') throw errorOfStatus(object);
     const version = object.metadata?.resourceVersion;
     const isSeen = this.#version !== undefined && version !== undefined && isNotNewer(version, this.#version);
+    // Bookmarks of a resource at rest repeat the version that is known.
+    this.#isHeard ||= !isSeen || version === this.#version;
     if (version === undefined || isSeen) return;
     if (type === 'DELETED') this.#sink.remove(this.#transform(object));
     else if (type !== 'BOOKMARK') this.#sink.put(this.#transform(object));

@@ -170,6 +170,18 @@ describe('a watch that ends', () => {
     await expect.poll(names, patience).toEqual(['unheard']);
     expect(lists()).toBe(1);
   });
+
+  test('because nothing came for too long twice, as from a server whose etcd was restored, is begun anew', async ({
+    onTestFinished,
+  }) => {
+    // The real server takes a version that it has not reached, and says nothing until it has.
+    const future = { kind: 'query', set: { resourceVersion: '1000000000' } } as const;
+    cluster.proxy.inject(inNamespace(isWatch), future);
+    const { names } = await start({ tuning: { ...quick, silenceMs: 500 } }, onTestFinished);
+    await create('missed');
+    await expect.poll(names, patience).toEqual(['missed']);
+    expect(lists()).toBe(2);
+  });
 });
 
 describe('410', () => {
