@@ -137,6 +137,18 @@ describe('the same YAML, applied again', () => {
     const { metadata, spec } = await found('vm', name);
     expect([metadata?.generation, spec]).toEqual([before.metadata?.generation, before.spec]);
   });
+
+  test('by kubectl apply, is no change of ports that say their protocol; what kube-apiserver adds in a list is one', async () => {
+    const twice = async (ports: VmSpecInput['ports']) => {
+      const file = await inGit(aVm('ports', { ports }));
+      await apply(file);
+      return (await apply(file)).trim();
+    };
+    expect(await twice([{ guestPort: 80 }])).toBe('vm.svc3.dev/ports configured');
+    const { metadata } = await found('vm', 'ports');
+    expect(await twice([{ guestPort: 80, protocol: 'TCP' }])).toBe('vm.svc3.dev/ports unchanged');
+    expect((await found('vm', 'ports')).metadata?.generation).toBe(metadata?.generation);
+  });
 });
 
 describe('fields that are not in Git', () => {
