@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { chardevs } from './args.ts';
-import type { Qmp } from './qmp.ts';
+import { raceAbort, type Qmp } from './qmp.ts';
 
 /** `mapped-ram`: each page has its place in the file. `x-ignore-shared`: memory that lies in a shared file is left out. */
 export type Capability = 'mapped-ram' | 'x-ignore-shared';
@@ -99,8 +99,12 @@ async function receiveFrom(qmp: Qmp, uri: string): Promise<void> {
   await qmp.execute('migrate-incoming', { uri, 'exit-on-error': false });
 }
 
+/** QEMU answers nobody while it reads a memory from a file, however long a disk takes for that: only the signal gives it up. */
 function untilReceived(qmp: Qmp, signal: AbortSignal): Promise<void> {
-  return untilDone(qmp, async () => signal.throwIfAborted());
+  const received = untilDone(qmp, async () => signal.throwIfAborted(), {
+    timeoutMs: Number.POSITIVE_INFINITY,
+  });
+  return raceAbort(received, signal);
 }
 
 async function withCapability(qmp: Qmp, capability: Capability, work: () => Promise<void>): Promise<void> {
@@ -114,9 +118,13 @@ async function withCapability(qmp: Qmp, capability: Capability, work: () => Prom
   }
 }
 
-async function untilDone(qmp: Qmp, meanwhile: (state: Migration) => Promise<void>): Promise<void> {
+async function untilDone(
+  qmp: Qmp,
+  meanwhile: (state: Migration) => Promise<void>,
+  options?: { readonly timeoutMs: number },
+): Promise<void> {
   for (;;) {
-    const state = await qmp.execute<Migration>('query-migrate');
+    const state = await qmp.execute<Migration>('query-migrate', undefined, options);
     const { status } = state;
     if (status === 'completed' || status === 'cancelled') return;
     if (status === 'failed') throw new Error(`QEMU: ${await migrationError(qmp)}`);

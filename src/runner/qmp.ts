@@ -90,7 +90,10 @@ function tryConnect(path: string): Promise<Socket | undefined> {
   });
 }
 
-async function raceAbort<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+/** What comes of the promise, or the signal's reason where that is first; nobody hears of the promise then. */
+export async function raceAbort<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  // Also where it fails after a signal that was there before.
+  promise.catch(() => undefined);
   signal.throwIfAborted();
   return new Promise((resolve, reject) => {
     const abort = () => reject(signal.reason instanceof Error ? signal.reason : new Error('aborted'));
