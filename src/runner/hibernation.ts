@@ -26,6 +26,9 @@ const besideMemoryBytes = 32 * mebibyte;
 /** A disk that reads slower than this has come to nothing. */
 const loadSecondsPerGibibyte = 30;
 
+/** What QEMU says of a guest whose memory it has written, and which has done nothing since. */
+const withMemoryAway: ReadonlySet<string> = new Set(['finish-migrate', 'postmigrate']);
+
 /**
  * The memory of a guest on the volume of its disk. It is used once, and only with the disks as they were when it was written: the state file
  * names it from when it is whole until the guest goes on.
@@ -108,6 +111,11 @@ export class Hibernation {
       const found = { qemu, diskBytes: await overlaySize(input.overlay), hostCpu: await readHostCpu() };
       const machine = describeMachine(input, found);
       const memory = { vmUid: input.spec.vm.uid, machine, disks: await stamps(input) };
+      // Somebody may have let the guest go on meanwhile: the memory would be older than the disk.
+      signal.throwIfAborted();
+      const status = await runState(qmp);
+      if (!withMemoryAway.has(status))
+        throw new Error(`the guest went on without its memory: QEMU says ${status}`);
       await this.#state.save({ ...saved, memory, notSuspended: undefined });
     } catch (error) {
       await Promise.allSettled([draft, this.#file].map((path) => rm(path, { force: true })));

@@ -52,7 +52,7 @@ export class ReadinessProbe {
     const { current } = this.#supervisor.status;
     // A pod that is being ended takes no new clients whatever it answers, and the guest is still there for those it has. Once it is
     // down, an answer that is held back must come before the process ends: to be cut off is a failure, and a Warning.
-    if (current.reason === 'ShuttingDown') return this.#toldReady || current.powerState === 'Stopped';
+    if (current.reason === 'ShuttingDown') return this.#toldReady || isDown(current);
     const running = this.#supervisor.running();
     // A pod whose guest is nobody's is ready to be claimed.
     if (current.standby !== undefined) return current.standby === 'Idle' && running !== undefined;
@@ -69,6 +69,10 @@ export class ReadinessProbe {
     });
     return undefined;
   }
+}
+
+function isDown({ powerState, suspendKind }: Status): boolean {
+  return powerState === 'Stopped' || suspendKind === 'Disk';
 }
 
 function isGuestReady({ powerState, guestReady }: Status): boolean {

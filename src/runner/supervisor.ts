@@ -31,6 +31,9 @@ import type { SerialConsole } from './serialconsole.ts';
  */
 const stopNoticeMs = 2_000;
 
+/** Of a guest that is taken down when the time of its pod is over already, in milliseconds. */
+const leastGraceMs = 1_000;
+
 /** A guest that waits for a VM tells when it changes; this is for what was missed, in milliseconds. */
 const lookAgainMs = 60_000;
 
@@ -176,8 +179,10 @@ export class Supervisor {
    * @param wanted - aborted when nobody waits for the verb any more: it is given up where it has not begun or waits for a copy of the disk
    */
   async power(request: PowerRequest, wanted?: AbortSignal): Promise<void> {
-    if (this.#isEnding && request.action === 'stop') return this.#forGood.abort();
-    return this.inTurn(() => this.#verbs.carryOut(request, wanted));
+    if (!this.#isEnding || request.action !== 'stop')
+      return this.inTurn(() => this.#verbs.carryOut(request, wanted));
+    this.#forGood.abort();
+    this.#verbs.giveUpWriting();
   }
 
   /** The guest becomes that of a VM. Throws Conflict where it is another VM's, or never waited for one. */
@@ -210,13 +215,24 @@ export class Supervisor {
 
   /** Takes the guest down within the time and starts nothing again. Not in turn: a hung verb must not stop it. */
   async shutdown(graceMs: number): Promise<void> {
+    const until = performance.now() + graceMs + this.#options.host.spec.suspendSeconds * 1000;
     this.#isEnding = true;
     clearTimeout(this.#retryTimer);
     this.status.update({ reason: 'ShuttingDown', message: 'the pod is being ended' });
     await Promise.race([this.#booting, delay(graceMs / 2, undefined, { ref: false })]);
-    if (await this.#suspendAtEnd()) return;
-    await this.#takeDown(graceMs);
-    this.status.update({ powerState: 'Stopped', ...guestDown });
+    if (await this.#endsAsleep(graceMs)) return;
+    await this.#takeDown(Math.min(graceMs, Math.max(leastGraceMs, until - performance.now())));
+    this.status.update({ powerState: 'Stopped', suspendKind: undefined, ...guestDown });
+  }
+
+  /** Whether the guest stays where its memory is, on its disk: one that went on now would write to the disk that the memory belongs to. */
+  async #endsAsleep(graceMs: number): Promise<boolean> {
+    const { suspendSeconds } = this.#options.host.spec;
+    const isWritten = await this.#verbs.endWriting(Math.max(graceMs / 2, suspendSeconds * 1000));
+    if (isWritten && (await this.#suspendAtEnd())) return true;
+    if (!this.isAsleep()) return false;
+    this.status.update({ powerState: 'Suspended', suspendKind: 'Disk', ...guestDown, retrying: false });
+    return true;
   }
 
   /**

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { PowerRequest, RunnerSpec } from '../api/runner.ts';
 import { Svc3Error } from '../errors.ts';
@@ -53,6 +54,10 @@ export interface VerbParts {
  */
 export class PowerVerbs {
   readonly #parts: VerbParts;
+  /** Of the memory that is being written for a verb: whether it came to the disk. */
+  #writing: Promise<boolean> = Promise.resolve(true);
+  /** Aborted once the pod's end waits no longer for a memory that is being written for a verb. */
+  readonly #podEnds = new AbortController();
 
   constructor(parts: VerbParts) {
     this.#parts = parts;
@@ -72,7 +77,7 @@ export class PowerVerbs {
     const { action } = request;
     wanted.throwIfAborted();
     if (isCarriedOut(request, this.#parts.state.current)) return;
-    if (this.#parts.guest.isEnding()) throw new Svc3Error('ServiceUnavailable', 'the VM is being shut down');
+    this.#checkStays();
     const { powerState } = this.#parts.status.current;
     if (request.suspendTo !== 'Disk' || powerState !== 'Suspended') checkVerb(action, powerState);
     this.#parts.status.update({ busy: action });
@@ -154,8 +159,38 @@ export class PowerVerbs {
     if (this.isAsleep()) return;
     const running = this.#need();
     await unlessAborted(this.#parts.disk.free(), wanted);
+    // Whoever ends the pod lets the guest go on.
+    this.#checkStays();
     const saved = { powerState: 'Suspended', reason: 'Requested', message: undefined } as const;
-    await this.writeMemory(running, { signal: AbortSignal.timeout(longestWriteMs), saved });
+    const signal = AbortSignal.any([AbortSignal.timeout(longestWriteMs), this.#podEnds.signal]);
+    const written = this.writeMemory(running, { signal, saved });
+    this.#writing = written.then(
+      () => true,
+      () => false,
+    );
+    try {
+      await written;
+    } finally {
+      this.#writing = Promise.resolve(true);
+    }
+  }
+
+  /**
+   * Of a pod that is being ended: waits so long for the memory that is being written for a verb, and gives it up then.
+   *
+   * @returns false where the guest goes on instead
+   */
+  async endWriting(withinMs: number): Promise<boolean> {
+    const writing = this.#writing;
+    await Promise.race([writing, delay(withinMs, undefined, { ref: false })]);
+    this.giveUpWriting();
+    // However long that takes: the guest must not go on before its memory is nobody's.
+    return writing;
+  }
+
+  /** The pod that is being ended has no use for a memory that is being written for a verb. */
+  giveUpWriting(): void {
+    this.#podEnds.abort(new Error('the pod of the VM is being ended'));
   }
 
   async #resume(): Promise<void> {
@@ -212,6 +247,10 @@ export class PowerVerbs {
   async #haveDisk(wanted: AbortSignal): Promise<void> {
     await unlessAborted(this.#parts.disk.free(), wanted);
     this.#parts.guest.cancelRetry();
+  }
+
+  #checkStays(): void {
+    if (this.#parts.guest.isEnding()) throw new Svc3Error('ServiceUnavailable', 'the VM is being shut down');
   }
 
   #need(): Running {

@@ -2,6 +2,7 @@ import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
+import { RunnerSpec } from '../../../src/api/runner.ts';
 import type { MachineInput } from '../../../src/runner/args.ts';
 import { Hibernation } from '../../../src/runner/hibernation.ts';
 import { type SavedState, StateFile } from '../../../src/runner/statefile.ts';
@@ -13,10 +14,20 @@ interface QemuGiven {
   /** The object that has the guest's memory. */
   readonly backend?: 'memory-backend-ram' | 'memory-backend-file';
   readonly state?: 'running' | 'paused';
+  /** Once it has written the memory. */
+  readonly afterwards?: 'postmigrate' | 'running';
+  /** Of the machine whose memory it writes. */
+  readonly input?: Partial<MachineInput>;
 }
 
 /** A QEMU that writes the memory at once, into the page cache of its node. */
-function aQemu({ memoryMiB = 1, backend = 'memory-backend-ram', state = 'running' }: QemuGiven = {}) {
+function aQemu({
+  memoryMiB = 1,
+  backend = 'memory-backend-ram',
+  state = 'running',
+  afterwards = 'postmigrate',
+  input = {},
+}: QemuGiven = {}) {
   const said: string[] = [];
   const told = vi.fn(async (_command: string) => undefined);
   const agent = { isAnswering: async () => true, execute: told, alone: createQueue() };
@@ -24,12 +35,39 @@ function aQemu({ memoryMiB = 1, backend = 'memory-backend-ram', state = 'running
     said.push(command);
     if (command === 'migrate') await writeFile(args?.uri?.replace('file:', '') ?? '', 'memory');
     if (command === 'qom-get') return backend;
-    if (command === 'query-status') return { status: state };
+    if (command === 'query-status') return { status: said.includes('migrate') ? afterwards : state };
+    if (command === 'query-version') return { qemu: { major: 10, minor: 0, micro: 3 } };
     if (command === 'query-migrate') return { status: 'completed' };
     return command === 'query-chardev' ? [] : {};
   };
-  const running = { machine: { pid: process.pid, agent, qmp: { execute } }, input: { spec: { memoryMiB } } };
+  const machine = { pid: process.pid, agent, qmp: { execute } };
+  const running = { machine, input: { spec: { memoryMiB }, ...input } };
   return { said, told, running: running as unknown as Running };
+}
+
+/** A machine with its disk, of 1 GiB, on the volume. */
+async function aMachine(state: string): Promise<MachineInput> {
+  const header = Buffer.alloc(512);
+  header.write('QFI\xfb', 'latin1');
+  header.writeUInt32BE(3, 4);
+  header.writeUInt32BE(16, 20);
+  header.writeBigUInt64BE(1n << 30n, 24);
+  header.writeUInt32BE(104, 100);
+  const overlay = join(state, 'disk.qcow2');
+  await writeFile(overlay, header);
+  const vm = { namespace: 'team', name: 'web', uid: 'u' };
+  return {
+    spec: RunnerSpec.parse({ vm, cpu: 1, memoryMiB: 32 }),
+    ports: [],
+    accelerator: 'tcg',
+    firmware: { kind: 'bios' },
+    base: { path: '/image/disk/disk.qcow2', format: 'qcow2' },
+    overlay,
+    run: '/run/vm',
+    gpuAddresses: [],
+    bind: '127.0.0.1',
+    forwardBind: '127.0.0.1',
+  };
 }
 
 async function aVolume() {
@@ -63,6 +101,29 @@ test('a memory that does not come to the disk in time is given up, and the guest
   expect(hibernation.isThere).toBe(false);
   expect(file.current.powerState).toBe('Running');
   expect(await readdir(state)).toEqual([]);
+});
+
+test('a memory that is whole belongs to its disk as it is then', async () => {
+  const { state, file } = await aVolume();
+  const { said, running } = aQemu({ input: await aMachine(state) });
+  const hibernation = new Hibernation({ state }, file);
+  const { signal } = new AbortController();
+  await hibernation.write(running, { signal, saved: { powerState: 'Suspended' } });
+  const disks = [{ path: join(state, 'disk.qcow2'), size: '512', modified: expect.any(String) }];
+  expect(file.current).toMatchObject({ powerState: 'Suspended', memory: { vmUid: 'u', disks } });
+  expect(said).not.toContain('cont');
+});
+
+test("the memory of a guest that somebody let go on while it came to the disk is nobody's: the disk is newer", async () => {
+  const { state, file } = await aVolume();
+  const { running } = aQemu({ input: await aMachine(state), afterwards: 'running' });
+  const hibernation = new Hibernation({ state }, file);
+  const { signal } = new AbortController();
+  const written = hibernation.write(running, { signal, saved: { powerState: 'Suspended' } });
+  await expect(written).rejects.toThrow('the guest went on without its memory: QEMU says running');
+  expect(file.current).toMatchObject({ powerState: 'Running' });
+  expect(hibernation.isThere).toBe(false);
+  expect(await readdir(state)).not.toContain('memory');
 });
 
 test('what a runner that was killed has left is taken away, and a memory that a guest goes on from is not', async () => {

@@ -118,12 +118,15 @@ describe('a readiness probe', () => {
     expect(await ask('vm=uid&wait=60')).toMatchObject({ code: 200 });
   });
 
-  test('of a pod that ends before its guest was ready is let go when the guest is down', async () => {
-    const { ask, status } = aRunner();
-    const answer = ask('vm=uid&wait=60');
-    status.update({ reason: 'ShuttingDown' });
-    expect(await isAnswered(answer)).toBe(false);
-    status.update({ powerState: 'Stopped' });
-    expect(await answer).toMatchObject({ code: 200 });
-  });
+  test.each<Partial<Status>>([{ powerState: 'Stopped' }, { powerState: 'Suspended', suspendKind: 'Disk' }])(
+    'of a pod that ends before its guest was ready is let go when that is down: %o',
+    async (down) => {
+      const { ask, status } = aRunner();
+      const answer = ask('vm=uid&wait=60');
+      status.update({ reason: 'ShuttingDown' });
+      expect(await isAnswered(answer)).toBe(false);
+      status.update(down);
+      expect(await answer).toMatchObject({ code: 200 });
+    },
+  );
 });

@@ -2,18 +2,18 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pino from 'pino';
-import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { RunnerSpec, type RunnerSpecInput } from '../../../src/api/runner.ts';
 import { Disk } from '../../../src/runner/disk.ts';
 import type { MachineExit } from '../../../src/runner/failure.ts';
-import { Hibernation } from '../../../src/runner/hibernation.ts';
+import { Hibernation, unlessAborted } from '../../../src/runner/hibernation.ts';
 import { Launcher } from '../../../src/runner/launcher.ts';
 import { Supervisor } from '../../../src/runner/supervisor.ts';
 import type { Running } from '../../../src/runner/watch.ts';
 import { withGlobalDelays } from '../delays.ts';
 
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
   withGlobalDelays();
 });
 afterEach(() => {
@@ -26,14 +26,19 @@ async function aVmThatRuns(given: Partial<RunnerSpecInput> = {}) {
   const state = await mkdtemp(join(tmpdir(), 'svc3-supervisor-'));
   onTestFinished(() => rm(state, { recursive: true, force: true }));
   const ends: ((exit: MachineExit) => void)[] = [];
+  /** Of what ends a guest or lets it go on. */
+  const said: string[] = [];
   const launch = vi.spyOn(Launcher.prototype, 'launch').mockImplementation(async () => {
     const { promise: exited, resolve: end } = Promise.withResolvers<MachineExit>();
     ends.push(end);
     const execute = async (command: string) => {
+      if (['cont', 'system_powerdown', 'quit'].includes(command)) said.push(command);
       if (command === 'quit') end({ code: 0, signal: null, stderr: '', outOfMemory: false });
       return { status: 'running' };
     };
-    return { machine: { exited, qmp: { execute } }, expected: false } as unknown as Running;
+    const agent = { send: async () => undefined };
+    const machine = { exited, qmp: { execute }, shutdownQmp: { execute }, agent };
+    return { machine, expected: false } as unknown as Running;
   });
   vi.spyOn(Disk.prototype, 'prepare').mockResolvedValue();
   const vm = { namespace: 'team', name: 'web', uid: crypto.randomUUID() };
@@ -48,7 +53,7 @@ async function aVmThatRuns(given: Partial<RunnerSpecInput> = {}) {
   });
   await supervisor.start();
   const crash = () => ends.at(-1)?.({ code: null, signal: 'SIGKILL', stderr: '', outOfMemory: false });
-  return { supervisor, launch, crash };
+  return { supervisor, launch, crash, said };
 }
 
 test('a VM whose QEMU ends while its stop waits for a copy of the disk is stopped, and stays so', async () => {
@@ -154,4 +159,95 @@ test('at the end of its pod the memory of a guest is written once no copy of its
   await ended;
   expect(done).toEqual(['given up', 'written']);
   expect(supervisor.status.current).toMatchObject({ powerState: 'Suspended', suspendKind: 'Disk' });
+});
+
+describe('a pod that ends while the memory of its guest is written for a verb', () => {
+  const suspend = { action: 'suspend', suspendTo: 'Disk' } as const;
+
+  /** The memory is whole when the test says so. */
+  function writesMemory() {
+    const { promise: whole, resolve: onWhole } = Promise.withResolvers<void>();
+    const isThere = vi.spyOn(Hibernation.prototype, 'isThere', 'get').mockReturnValue(false);
+    const write = vi
+      .spyOn(Hibernation.prototype, 'write')
+      .mockImplementation(async (_running, { signal }) => {
+        await unlessAborted(whole, signal);
+        isThere.mockReturnValue(true);
+      });
+    return { write, onWhole };
+  }
+
+  test('leaves the guest where it is, and its memory to the next pod', async () => {
+    const { supervisor, said } = await aVmThatRuns();
+    const { onWhole } = writesMemory();
+    const suspended = supervisor.power(suspend);
+    await vi.waitFor(() => expect(supervisor.status.current.busy).toBe('suspend'));
+    const ended = supervisor.shutdown(30_000);
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(said).toEqual([]);
+    onWhole();
+    await Promise.all([suspended, ended]);
+    expect(said).toEqual(['quit']);
+    expect(supervisor.status.current).toMatchObject({ powerState: 'Suspended', suspendKind: 'Disk' });
+  });
+
+  test.each([
+    ['in half of its time', {}, 15_000],
+    ['in the time that it has for that', { onEviction: 'Suspend', suspendSeconds: 100 } as const, 100_000],
+  ])('shuts the guest down where it is not whole %s', async (_what, given, withinMs) => {
+    const { supervisor, said } = await aVmThatRuns(given);
+    writesMemory();
+    const suspended = expect(supervisor.power(suspend)).rejects.toThrow('the pod of the VM is being ended');
+    await vi.waitFor(() => expect(supervisor.status.current.busy).toBe('suspend'));
+    const ended = supervisor.shutdown(30_000);
+    await vi.advanceTimersByTimeAsync(withinMs - 1);
+    expect(said).toEqual([]);
+    await vi.advanceTimersByTimeAsync(1);
+    await suspended;
+    await vi.waitFor(() => expect(said).toEqual(['system_powerdown']));
+    await vi.advanceTimersByTimeAsync(30_000);
+    await ended;
+    expect(supervisor.status.current).toMatchObject({ powerState: 'Stopped', suspendKind: undefined });
+  });
+
+  test('shuts it down at once where a stop is asked for', async () => {
+    const { supervisor, said } = await aVmThatRuns();
+    writesMemory();
+    const suspended = expect(supervisor.power(suspend)).rejects.toThrow('the pod of the VM is being ended');
+    await vi.waitFor(() => expect(supervisor.status.current.busy).toBe('suspend'));
+    const ended = supervisor.shutdown(30_000);
+    await supervisor.power({ action: 'stop' });
+    await suspended;
+    await vi.waitFor(() => expect(said).toEqual(['system_powerdown']));
+    await vi.advanceTimersByTimeAsync(30_000);
+    await ended;
+  });
+
+  test('does not begin with it where it waits for a copy of the disk', async () => {
+    const { supervisor } = await aVmThatRuns();
+    const { write } = writesMemory();
+    const { promise: copied, resolve: onCopied } = Promise.withResolvers<void>();
+    supervisor.holdDisk(copied);
+    const suspended = expect(supervisor.power(suspend)).rejects.toMatchObject({
+      reason: 'ServiceUnavailable',
+    });
+    await vi.waitFor(() => expect(supervisor.status.current.busy).toBe('suspend'));
+    const ended = supervisor.shutdown(30_000);
+    onCopied();
+    await suspended;
+    await vi.advanceTimersByTimeAsync(30_000);
+    await ended;
+    expect(write).not.toHaveBeenCalled();
+  });
+});
+
+test('a pod that ends while its guest is asleep says so to the end', async () => {
+  const { supervisor } = await aVmThatRuns({ powerState: 'Stopped' });
+  vi.spyOn(Hibernation.prototype, 'isThere', 'get').mockReturnValue(true);
+  await supervisor.shutdown(30_000);
+  expect(supervisor.status.current).toMatchObject({
+    powerState: 'Suspended',
+    suspendKind: 'Disk',
+    reason: 'ShuttingDown',
+  });
 });
