@@ -83,7 +83,7 @@ export class PowerVerbs {
     this.#parts.status.update({ busy: action });
     this.#parts.log.info({ action }, 'power verb begun');
     const verbs = {
-      start: () => this.#start(request),
+      start: () => this.#start(request, wanted),
       stop: () => this.#stopOrSay(wanted),
       restart: () => this.#restart(request, wanted),
       suspend: () => (request.suspendTo === 'Disk' ? this.#suspendToDisk(wanted) : this.#suspend()),
@@ -97,10 +97,20 @@ export class PowerVerbs {
     }
   }
 
-  async #start(request: PowerRequest): Promise<void> {
+  async #start(request: PowerRequest, wanted: AbortSignal): Promise<void> {
+    if (this.#parts.guest.running() !== undefined) return this.#startPaused(request, wanted);
     await this.#noteRequest(request);
     this.#parts.retries.renew();
     await this.#parts.guest.boot();
+  }
+
+  /** A guest that a full disk has paused goes on by itself, with the settings that it has; only a restart that the start answers ends it. */
+  async #startPaused({ settings, ...request }: PowerRequest, wanted: AbortSignal): Promise<void> {
+    const restart = { ...request, action: 'restart' } as const;
+    const isAsked = request.restartRequest !== undefined && !isCarriedOut(restart, this.#parts.state.current);
+    if (isAsked) return this.#restart(settings === undefined ? restart : { ...restart, settings }, wanted);
+    await this.#noteRequest(request);
+    this.#parts.retries.renew();
   }
 
   /** Written down first: a runner that is killed before the guest is down takes it along, and boots it anew by itself. */

@@ -3,9 +3,10 @@ import type { PowerRequest } from '../../../src/api/runner.ts';
 import { createStatusBoard } from '../../../src/runner/status.ts';
 import { PowerVerbs, type VerbParts } from '../../../src/runner/verbs.ts';
 import { createQueue } from '../../../src/runner/powerstate.ts';
+import type { SavedState } from '../../../src/runner/statefile.ts';
 
 interface Given {
-  readonly powerState: 'Running' | 'Suspended' | 'Stopped';
+  readonly powerState: 'Running' | 'Suspended' | 'Stopped' | 'Failed';
   /** Its QEMU runs. */
   readonly runs?: boolean;
   /** Its memory is on its disk. */
@@ -45,8 +46,9 @@ function aVm({ powerState, runs = false, isAsleep = false, isEnding = false, ref
   const parts = {
     spec: { graceSeconds: 30, gpuPassthrough: false },
     state: {
-      current: { startRequest: 'before' },
-      save: async (saved: { powerState?: string }) => void done.push(`saved ${saved.powerState}`),
+      current: { startRequest: 'before', restartRequest: 'before' },
+      save: async ({ powerState, settings }: Partial<SavedState>) =>
+        void done.push(`saved ${powerState}${settings === undefined ? '' : ` with ${settings.version}`}`),
     },
     disk: { free: async () => copied ?? void done.push('disk is free'), prepare: note('disk') },
     memory: {
@@ -117,6 +119,30 @@ test('a restart is written down before the guest is ended, and begins the count 
   const ended = ['disk is free', 'no retry', 'saved Running', 'down in 30000 ms'];
   expect(done).toEqual([...ended, 'retries begin anew', 'boot']);
   expect(status.current.restartRequest).toBe('r');
+});
+
+/** The guest is there, paused for want of room. */
+const paused = { powerState: 'Failed', runs: true } as const;
+const settings = { version: 'new', values: {} } as unknown as NonNullable<PowerRequest['settings']>;
+
+test.each([undefined, 'before'])(
+  'a start of a guest that a full disk has paused takes no settings: it goes on with those that it has, restarted before %s',
+  async (restartRequest) => {
+    const { done, status, verbs } = aVm(paused);
+    const restart = restartRequest === undefined ? {} : { restartRequest };
+    await verbs.carryOut({ action: 'start', startRequest: 's', ...restart, settings });
+    expect(done).toEqual(['saved Running', 'retries begin anew']);
+    expect(status.current).toMatchObject({ powerState: 'Failed', startRequest: 's' });
+    expect(status.current.settingsVersion).toBeUndefined();
+  },
+);
+
+test('one that answers a restart ends the guest and boots it', async () => {
+  const { done, status, verbs } = aVm(paused);
+  await verbs.carryOut({ action: 'start', startRequest: 's', restartRequest: 'r', settings });
+  const ended = ['disk is free', 'no retry', 'saved Running with new', 'down in 30000 ms'];
+  expect(done).toEqual([...ended, 'retries begin anew', 'boot']);
+  expect(status.current).toMatchObject({ startRequest: 's', restartRequest: 'r', settingsVersion: 'new' });
 });
 
 test.each([

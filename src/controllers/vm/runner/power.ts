@@ -64,6 +64,8 @@ function run(vm: Vm, state: RunnerState): PowerStep {
       if (state.reason !== 'GuestShutdown' || wasToBeStopped(vm)) return start(vm, state);
       return isBootAsked(vm, state) ? start(vm, state) : { kind: 'guestStopped' };
     default:
+      // Its guest is there, and is not started: only a restart ends it.
+      if (state.reason === 'DiskFull') return isAsked('restartRequest', vm, state) ? restart(vm) : none;
       // Whoever asks need not wait for the backoff before the next restart.
       if (isBootAsked(vm, state)) return start(vm, state);
       if (state.retrying) return none;

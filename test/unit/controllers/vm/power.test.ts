@@ -22,6 +22,9 @@ const reported = (reason: string, observedGeneration: number, powerState?: 'Stop
   ...(powerState === undefined ? {} : { powerState }),
 });
 
+/** Of a guest that is paused and goes on by itself. */
+const fullDisk: Partial<RunnerState> = { powerState: 'Failed', reason: 'DiskFull', retrying: true };
+
 const rows: Row[] = [
   { sentence: 'running as requested', requested: 'Running', state: {}, step: none },
   {
@@ -221,6 +224,29 @@ const rows: Row[] = [
     start: 'a',
     restart: 'b',
     step: { kind: 'verb', request: { action: 'start', startRequest: 'a', restartRequest: 'b' } },
+  },
+  {
+    sentence: 'a guest that a full disk has paused is ended and started anew where a restart is asked for',
+    requested: 'Running',
+    state: fullDisk,
+    start: 'a',
+    restart: 'b',
+    step: { kind: 'verb', request: { action: 'restart', restartRequest: 'b' } },
+  },
+  {
+    sentence: 'a guest that a full disk has paused goes on by itself where a restart was carried out',
+    requested: 'Running',
+    state: { ...fullDisk, restartRequest: 'b' },
+    start: 'a',
+    restart: 'b',
+    step: none,
+  },
+  {
+    sentence: 'a guest that a full disk has paused goes on by itself where a start is asked for',
+    requested: 'Running',
+    state: fullDisk,
+    start: 'a',
+    step: none,
   },
   {
     sentence: 'a restart does not start what is to be stopped',
