@@ -9,7 +9,7 @@ import { qemuVersion } from './memorycopy.ts';
 import { migrateOut, takeClipboard } from './migration.ts';
 import { overlaySize } from './overlay.ts';
 import type { RunnerFolders } from './preparation.ts';
-import type { Qmp } from './qmp.ts';
+import { raceAbort, type Qmp } from './qmp.ts';
 import { describeMachine, hasDrive, readHostCpu, withBalloonOf } from './savedmachine.ts';
 import { catchUp } from './standstill.ts';
 import type { DiskStamp, SavedState, StateFile } from './statefile.ts';
@@ -82,7 +82,7 @@ export class Hibernation {
     if (!hasRun) await qmp.execute('cont');
     const giveBack = await takeClipboard(qmp);
     try {
-      await qmp.execute('stop');
+      await unlessAborted(qmp.execute('stop', undefined, { timeoutMs: Number.POSITIVE_INFINITY }), signal);
       await this.#save(qmp, input, { signal, saved });
     } catch (error) {
       // QEMU gives its disks away with the memory.
@@ -196,15 +196,7 @@ async function ownBytes(pid: number): Promise<number> {
 
 /** What nobody can end is left to itself. */
 export async function unlessAborted(work: Promise<unknown>, signal: AbortSignal): Promise<void> {
-  signal.throwIfAborted();
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const giveUp = () => reject(signal.reason);
-  signal.addEventListener('abort', giveUp, { once: true });
-  try {
-    await Promise.race([work, aborted]);
-  } finally {
-    signal.removeEventListener('abort', giveUp);
-  }
+  await raceAbort(work, signal);
 }
 
 async function flush(path: string): Promise<void> {

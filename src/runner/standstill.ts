@@ -1,5 +1,6 @@
 import type { GuestAgent } from './agent.ts';
 import { startProgram } from './guestprogram.ts';
+import type { Machine } from './machine.ts';
 
 type Agent = Pick<GuestAgent, 'execute'>;
 
@@ -11,6 +12,31 @@ const noticedMs = 1_000;
 
 const thawWithinMs = 15_000;
 const thawTries = 5;
+
+/**
+ * Pauses a guest.
+ *
+ * @throws Error where QEMU does not say in time that it has, as while it flushes a slow disk: the guest goes on then.
+ */
+export async function pause(machine: Pick<Machine, 'qmp' | 'agent'>): Promise<void> {
+  try {
+    await machine.qmp.execute('stop');
+  } catch (error) {
+    letGoOn(machine);
+    throw error;
+  }
+}
+
+/**
+ * Takes back a pause that nobody was told of. QEMU does what it is told in that order, whenever it gets to it: else it would pause the guest in
+ * the end, for good.
+ */
+export function letGoOn({ qmp, agent }: Pick<Machine, 'qmp' | 'agent'>): void {
+  qmp.execute('cont', undefined, { timeoutMs: Number.POSITIVE_INFINITY }).then(
+    () => catchUp(agent),
+    () => undefined,
+  );
+}
 
 /**
  * What a guest that stood still needs once it goes on, as after a suspension: file systems that are not frozen any more, then the time. An agent refuses

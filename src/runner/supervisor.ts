@@ -18,6 +18,7 @@ import { introduce } from './introduction.ts';
 import { guestDown } from './readiness.ts';
 import { forwardAddress, type PortRelay } from './relay.ts';
 import { createRetries, type Retries } from './retries.ts';
+import { pause } from './standstill.ts';
 import { type SavedState, startingState, StateFile } from './statefile.ts';
 import { createStatusBoard, type StatusBoard } from './status.ts';
 import { forEver, PowerVerbs } from './verbs.ts';
@@ -318,9 +319,9 @@ export class Supervisor {
     if (standby !== 'Preparing' || powerState !== 'Running' || this.#running === undefined) return;
     if (this.#options.host.spec.standby === 'Suspended') {
       try {
-        await this.#running.machine.qmp.execute('stop');
+        await pause(this.#running.machine);
       } catch (error) {
-        // It has ended meanwhile, and is booted again.
+        // It has ended meanwhile, and is booted again, or has a slow disk: it is paused later.
         this.#options.log.warn({ err: error }, 'the guest could not be paused');
         return;
       }

@@ -8,7 +8,7 @@ import { unlessAborted, type Hibernation } from './hibernation.ts';
 import { checkVerb, isCarriedOut } from './powerstate.ts';
 import { guestDown } from './readiness.ts';
 import type { Retries } from './retries.ts';
-import { catchUp } from './standstill.ts';
+import { catchUp, letGoOn, pause } from './standstill.ts';
 import type { SavedState, StateFile } from './statefile.ts';
 import type { StatusBoard } from './status.ts';
 import type { Running } from './watch.ts';
@@ -158,8 +158,14 @@ export class PowerVerbs {
   }
 
   async #suspend(): Promise<void> {
-    await this.#need().machine.qmp.execute('stop');
-    await this.#parts.state.save({ powerState: 'Suspended', reason: 'Requested', message: undefined });
+    const { machine } = this.#need();
+    await pause(machine);
+    try {
+      await this.#parts.state.save({ powerState: 'Suspended', reason: 'Requested', message: undefined });
+    } catch (error) {
+      letGoOn(machine);
+      throw error;
+    }
     const only = this.#parts.spec.gpuPassthrough ? ' only, since the VM has a GPU' : '';
     const message = `suspended in memory${only}: it is lost when the pod ends`;
     this.#parts.status.update({ powerState: 'Suspended', reason: 'Requested', message });

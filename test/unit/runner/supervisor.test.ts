@@ -26,17 +26,20 @@ async function aVmThatRuns(given: Partial<RunnerSpecInput> = {}) {
   const state = await mkdtemp(join(tmpdir(), 'svc3-supervisor-'));
   onTestFinished(() => rm(state, { recursive: true, force: true }));
   const ends: ((exit: MachineExit) => void)[] = [];
-  /** Of what ends a guest or lets it go on. */
+  /** Of what stops or ends a guest, or lets it go on. */
   const said: string[] = [];
+  /** What QEMU does not answer in time. */
+  const late = new Set<string>();
   const launch = vi.spyOn(Launcher.prototype, 'launch').mockImplementation(async () => {
     const { promise: exited, resolve: end } = Promise.withResolvers<MachineExit>();
     ends.push(end);
     const execute = async (command: string) => {
-      if (['cont', 'system_powerdown', 'quit'].includes(command)) said.push(command);
+      if (['stop', 'cont', 'system_powerdown', 'quit'].includes(command)) said.push(command);
+      if (late.has(command)) throw new Error('QEMU did not answer');
       if (command === 'quit') end({ code: 0, signal: null, stderr: '', outOfMemory: false });
       return { status: 'running' };
     };
-    const agent = { send: async () => undefined };
+    const agent = { send: async () => undefined, alone: async () => undefined };
     const machine = { exited, qmp: { execute }, shutdownQmp: { execute }, agent };
     return { machine, expected: false } as unknown as Running;
   });
@@ -53,7 +56,7 @@ async function aVmThatRuns(given: Partial<RunnerSpecInput> = {}) {
   });
   await supervisor.start();
   const crash = () => ends.at(-1)?.({ code: null, signal: 'SIGKILL', stderr: '', outOfMemory: false });
-  return { supervisor, launch, crash, said };
+  return { supervisor, launch, crash, said, late };
 }
 
 test('a VM whose QEMU ends while its stop waits for a copy of the disk is stopped, and stays so', async () => {
@@ -159,6 +162,18 @@ test('at the end of its pod the memory of a guest is written once no copy of its
   await ended;
   expect(done).toEqual(['given up', 'written']);
   expect(supervisor.status.current).toMatchObject({ powerState: 'Suspended', suspendKind: 'Disk' });
+});
+
+test('a guest that is to wait in a pool and is not paused in time goes on, until it is', async () => {
+  const { supervisor, said, late } = await aVmThatRuns({ standby: 'Suspended' });
+  const { status } = supervisor;
+  late.add('stop');
+  status.update({ guestReady: true });
+  await vi.waitFor(() => expect(said).toEqual(['stop', 'cont']));
+  expect(status.current).toMatchObject({ powerState: 'Running', standby: 'Preparing' });
+  late.delete('stop');
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(status.current).toMatchObject({ powerState: 'Suspended', standby: 'Idle' });
 });
 
 describe('a pod that ends while the memory of its guest is written for a verb', () => {

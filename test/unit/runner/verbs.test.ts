@@ -16,14 +16,22 @@ interface Given {
   readonly refusal?: Error;
   /** A copy of its disk is made until then. */
   readonly copied?: Promise<void>;
+  /** Why QEMU does not say that it has stopped the guest, or the state cannot be written. */
+  readonly fails?: { readonly stop?: Error; readonly save?: Error };
 }
 
 /** A VM of which everything that verbs do is noted, in its order. */
-function aVm({ powerState, runs = false, isAsleep = false, isEnding = false, refusal, copied }: Given) {
+function aVm({ powerState, runs = false, isAsleep = false, isEnding = false, ...given }: Given) {
+  const { refusal, copied, fails = {} } = given;
   const done: string[] = [];
   const note = (what: string) => async () => void done.push(what);
   const machine = {
-    qmp: { execute: async (command: string) => void done.push(command) },
+    qmp: {
+      execute: async (command: string, _args?: object, { timeoutMs = 10_000 } = {}) => {
+        done.push(timeoutMs === Number.POSITIVE_INFINITY ? `${command} whenever` : command);
+        if (command === 'stop' && fails.stop !== undefined) throw fails.stop;
+      },
+    },
     agent: {
       isAnswering: async () => true,
       alone: createQueue(),
@@ -47,8 +55,10 @@ function aVm({ powerState, runs = false, isAsleep = false, isEnding = false, ref
     spec: { graceSeconds: 30, gpuPassthrough: false },
     state: {
       current: { startRequest: 'before', restartRequest: 'before' },
-      save: async ({ powerState, settings }: Partial<SavedState>) =>
-        void done.push(`saved ${powerState}${settings === undefined ? '' : ` with ${settings.version}`}`),
+      save: async ({ powerState, settings }: Partial<SavedState>) => {
+        if (fails.save !== undefined) throw fails.save;
+        done.push(`saved ${powerState}${settings === undefined ? '' : ` with ${settings.version}`}`);
+      },
     },
     disk: { free: async () => copied ?? void done.push('disk is free'), prepare: note('disk') },
     memory: {
@@ -82,6 +92,17 @@ test('a guest that is resumed from memory goes on, is thawed where a copy had le
   await vi.waitFor(() => expect(done).toContain('guest-set-time'));
   const commands = ['cont', 'guest-fsfreeze-status', 'guest-fsfreeze-thaw', 'guest-set-time'];
   expect(done.filter((each) => commands.includes(each))).toEqual(commands);
+});
+
+test.each([
+  ['is not stopped in time', { stop: new Error('QEMU did not answer') }],
+  ['cannot be written down as suspended', { save: new Error('QEMU did not answer') }],
+])('a guest that %s goes on when QEMU gets to it, and is told the time', async (_what, fails) => {
+  const { done, status, verbs } = aVm({ powerState: 'Running', runs: true, fails });
+  await expect(verbs.carryOut({ action: 'suspend' })).rejects.toThrow('QEMU did not answer');
+  expect(done.slice(0, 2)).toEqual(['stop', 'cont whenever']);
+  expect(status.current.powerState).toBe('Running');
+  await vi.waitFor(() => expect(done).toContain('guest-set-time'));
 });
 
 test('one whose memory is on its disk is started, and says what becomes of it', async () => {
