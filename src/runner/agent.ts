@@ -8,7 +8,8 @@ export interface GuestAgent {
   execute<T = unknown>(command: string, args?: object, options?: { timeoutMs?: number }): Promise<T>;
   /** Sends without waiting for an answer: a guest that shuts down gives none. */
   send(command: string, args?: object): Promise<void>;
-  isAnswering(timeoutMs?: number): Promise<boolean>;
+  /** False without asking where the signal is aborted before its turn. */
+  isAnswering(timeoutMs?: number, signal?: AbortSignal): Promise<boolean>;
   /** Commands that belong together: `work` begins when that of whoever asked so before has ended. Single commands are not held back. */
   alone<T>(work: () => Promise<T>): Promise<T>;
 }
@@ -33,20 +34,19 @@ const delimiter = 0xff;
 export function createGuestAgent(path: string): GuestAgent {
   const inTurn = createQueue();
 
-  function execute<T>(command: string, args?: object, options: { timeoutMs?: number } = {}): Promise<T> {
-    return inTurn(() =>
-      withSession(path, options.timeoutMs ?? defaultTimeoutMs, async (session) => {
-        session.send(command, args);
-        const reply = await session.receive();
-        if (reply.error !== undefined)
-          throw new Error(`guest agent: ${String(reply.error?.desc).slice(0, longestMessage)}`);
-        return reply.return as T;
-      }),
-    );
+  function ask<T>(command: string, args: object | undefined, timeoutMs: number): Promise<T> {
+    return withSession(path, timeoutMs, async (session) => {
+      session.send(command, args);
+      const reply = await session.receive();
+      if (reply.error !== undefined)
+        throw new Error(`guest agent: ${String(reply.error?.desc).slice(0, longestMessage)}`);
+      return reply.return as T;
+    });
   }
 
   return {
-    execute,
+    execute: (command, args, { timeoutMs = defaultTimeoutMs } = {}) =>
+      inTurn(() => ask(command, args, timeoutMs)),
     alone: createQueue(),
     send: (command, args) =>
       inTurn(() =>
@@ -55,8 +55,12 @@ export function createGuestAgent(path: string): GuestAgent {
           await session.flush();
         }),
       ),
-    isAnswering: (timeoutMs = 1000) =>
-      execute('guest-ping', undefined, { timeoutMs }).then(
+    isAnswering: (timeoutMs = 1000, signal) =>
+      inTurn(async () => {
+        // A guest that resets all the time is looked for each time: what nobody waits for any more keeps no other command waiting.
+        signal?.throwIfAborted();
+        await ask('guest-ping', undefined, timeoutMs);
+      }).then(
         () => true,
         () => false,
       ),

@@ -20,9 +20,9 @@ export function guestCheck(
   if (none !== undefined) return undefined;
   if (tcp !== undefined) return (signal) => listens(ports, tcp.port, signal);
   if (http !== undefined) return (signal) => servesHttp(ports, http, signal);
-  if (guestAgent !== undefined) return () => agent.isAnswering();
+  if (guestAgent !== undefined) return (signal) => agent.isAnswering(undefined, signal);
   return async (signal) => {
-    const answers = await Promise.all([agent.isAnswering(), sendsBanner(ports, signal)]);
+    const answers = await Promise.all([agent.isAnswering(undefined, signal), sendsBanner(ports, signal)]);
     return answers.includes(true);
   };
 }

@@ -1,4 +1,9 @@
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
+import { createGuestAgent, type GuestAgent } from '../../../src/runner/agent.ts';
 import type { Machine } from '../../../src/runner/machine.ts';
 import type { QmpEvent } from '../../../src/runner/qmp.ts';
 import { createStatusBoard } from '../../../src/runner/status.ts';
@@ -12,8 +17,13 @@ beforeEach(() => {
 });
 afterEach(() => void vi.useRealTimers());
 
+/** An agent that answers at once. */
+function anAgent(told: GuestAgent['execute']): GuestAgent {
+  return { isAnswering: async () => true, execute: told, send: async () => undefined, alone: createQueue() };
+}
+
 /** A QEMU whose disk is full: it stops its guest again whenever that goes on. */
-function watched() {
+function watched(given: { readonly agent?: GuestAgent } = {}) {
   const onEvent = vi.fn<(listen: (event: QmpEvent) => void) => void>();
   const disk = { isFull: true, flushesForMs: 0 };
   let state = 'running';
@@ -37,7 +47,7 @@ function watched() {
   });
   const exited = new Promise(() => undefined);
   const told = vi.fn(async (..._asked: unknown[]) => undefined);
-  const agent = { isAnswering: async () => true, execute: told, alone: createQueue() };
+  const { agent = anAgent(told as unknown as GuestAgent['execute']) } = given;
   const machine = { qmp: { execute, onEvent }, exited, agent };
   const status = createStatusBoard({
     powerState: 'Running',
@@ -155,4 +165,32 @@ test('a guest that goes to sleep is woken: nobody could do that', async () => {
   await vi.advanceTimersByTimeAsync(1_000);
   expect(execute).toHaveBeenCalledWith('system_wakeup');
   expect(status.current.powerState).toBe('Running');
+});
+
+/** A guest without a program that has the agent's port open: nobody answers. */
+async function aSilentAgent(): Promise<GuestAgent> {
+  const folder = await mkdtemp(join(tmpdir(), 'svc3-watch-'));
+  const sockets: Socket[] = [];
+  const server = createServer((socket) => void sockets.push(socket.on('error', () => undefined)));
+  onTestFinished(async () => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+    await rm(folder, { recursive: true });
+  });
+  const path = join(folder, 'agent.sock');
+  await new Promise<void>((resolve) => server.listen(path, resolve));
+  return createGuestAgent(path);
+}
+
+test('a guest that resets all the time keeps no command to its agent waiting for more than a look at it', async () => {
+  const agent = await aSilentAgent();
+  const { tell } = watched({ agent });
+  for (let resets = 0; resets < 100; resets += 1) {
+    tell('RESET');
+    await vi.advanceTimersByTimeAsync(50);
+  }
+  const isOver = vi.fn();
+  agent.execute('guest-info', undefined, { timeoutMs: 100 }).catch(isOver);
+  await vi.advanceTimersByTimeAsync(2_100);
+  expect(isOver).toHaveBeenCalledWith(new Error('the guest agent does not answer'));
 });
