@@ -31,6 +31,9 @@ export interface LauncherParts {
   isEnding(): boolean;
 }
 
+/** What the state file says from before a guest runs on the overlay. */
+const used = { untouched: false } satisfies Partial<SavedState>;
+
 /**
  * Starts QEMU, and the guest in it: from its own memory on the disk, from the memory of its image, or by a boot. A memory that cannot be used
  * is no failed start; the status says why the guest boots.
@@ -52,7 +55,7 @@ export class Launcher {
   }
 
   async #start(): Promise<Running> {
-    const { memory, status } = this.#parts;
+    const { memory, state, status } = this.#parts;
     const { spec } = this.#parts.host();
     const isResumed = memory.isThere;
     const resumed = isResumed ? await this.#fromOwnMemory() : undefined;
@@ -63,6 +66,8 @@ export class Launcher {
     // What was said of the start before is not true of this one.
     if (!this.#isLossTold && !spec.warm) status.update({ warmStart: undefined });
     const input = await this.#prepare();
+    // Also of a pod that has no use for the memory of the image: the next one may.
+    if (state.current.untouched === true) await state.save(used);
     return this.#watch(await this.#startQemu(qemuArguments(input)), input);
   }
 
@@ -97,7 +102,6 @@ export class Launcher {
   async #fromImage(): Promise<Running | undefined> {
     const { state, status, disk, log } = this.#parts;
     const { spec, folders } = this.#parts.host();
-    const used = { untouched: false } satisfies Partial<SavedState>;
     if (state.current.untouched !== true) {
       const message =
         'the guest has run on its disk before; memory of the image belongs to the disk as the image has it';

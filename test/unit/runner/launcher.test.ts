@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { tmpdir } from 'node:os';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { beforeEach, expect, onTestFinished, test } from 'vitest';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { RunnerSpec } from '../../../src/api/runner.ts';
 import { Hibernation } from '../../../src/runner/hibernation.ts';
 import { Launcher } from '../../../src/runner/launcher.ts';
@@ -15,7 +15,7 @@ beforeEach(async () => {
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
 });
 
-/** A launcher of a guest that has run on its disk before, in a pod without a disk file: every start fails. */
+/** A launcher of a guest that has run on its disk before, in a pod without a disk file unless it gets one: every start fails. */
 function aLauncher(saved: Partial<SavedState>, warm: boolean) {
   const status = createStatusBoard({
     powerState: 'Stopped',
@@ -37,13 +37,18 @@ function aLauncher(saved: Partial<SavedState>, warm: boolean) {
     cpu: 1,
     memoryMiB: 64,
     graceSeconds: 1,
+    firmware: 'bios',
+    accelerator: 'tcg',
     warm,
   });
-  const parts = {
-    host: () => ({ spec, folders: { image: folder, state: folder, run: folder } }),
-    state,
-    status,
+  const host = {
+    spec,
+    folders: { image: folder, state: folder, run: folder },
+    gpuAddresses: [],
+    bind: '127.0.0.1',
+    path: folder,
   };
+  const parts = { host: () => host, state, status, serial: { attach: () => undefined } };
   return {
     status,
     launcher: new Launcher({ ...parts, memory: new Hibernation({ state: folder }, state) } as never),
@@ -66,4 +71,21 @@ test('of a guest that has run on its disk the memory of the image is used', asyn
   const { status, launcher } = aLauncher({}, true);
   await expect(launcher.launch()).rejects.toMatchObject({ reason: 'DiskMissing' });
   expect(status.current.warmStart).toMatchObject({ fromMemory: false, reason: 'MemoryUsed' });
+});
+
+/** A disk, and a QEMU that ends at once: what the state file says by then is in `seen`. */
+async function aQemuThatEnds(): Promise<void> {
+  await mkdir(join(folder, 'disk'));
+  await writeFile(join(folder, 'disk', 'disk.raw'), Buffer.alloc(512));
+  const script = `#!/bin/sh\n/bin/cp '${folder}/state.json' '${folder}/seen'\nexit 1\n`;
+  await writeFile(join(folder, 'qemu-system-x86_64'), script, { mode: 0o700 });
+  vi.stubEnv('PATH', folder);
+  onTestFinished(() => void vi.unstubAllEnvs());
+}
+
+test('a boot uses the disk up for the memory of its image, also in a pod that is told of none: the next may be', async () => {
+  await aQemuThatEnds();
+  const { launcher } = aLauncher({ untouched: true }, false);
+  await expect(launcher.launch()).rejects.toMatchObject({ reason: 'StartFailed' });
+  expect(JSON.parse(await readFile(join(folder, 'seen'), 'utf8'))).toMatchObject({ untouched: false });
 });
