@@ -43,8 +43,8 @@ export const reasonTable: readonly ReasonRow[] = [
     UserDataMissing: ['As with Booted.', 'As with Booted.'],
     DiskFull: ['As with Booted.', 'As with Booted.'],
     Crashed: [
-      'QEMU died or the guest panicked; the message holds its last words. It is started again after 1, 2, 4, 8 and 16 s, five times in all; ten minutes without a crash, and the count begins anew. Where the container of the pod itself ends, as one that is killed for memory (`OOMKilled`), that count begins anew with the next one: the kubelet starts it again with pauses of its own (`CrashLoopBackOff`) and no limit.',
-      'Nothing, until Stalled is True; `kubectl logs` of the pod tells more. Where RESTARTS of the pod grow, which Stalled does not tell, see the [runbook](runbooks/Svc3VMCrashLoop.md).',
+      'QEMU died, the guest panicked or was lost with its container; the message holds the last words. It is started again after 1, 2, 4, 8 and 16 s, five times in all; ten minutes without a crash, and the count begins anew. Where the container of the pod ends under the guest, as one that is killed for memory (`OOMKilled`), that is one more of these crashes; the kubelet starts it again with pauses of its own (`CrashLoopBackOff`).',
+      'Nothing, until Stalled is True; `kubectl logs` of the pod tells more, of a container that has ended `kubectl logs --previous` and its Last State. See the [runbook](runbooks/Svc3VMCrashLoop.md).',
     ],
     Terminating: [
       'The VM is being deleted and waits until its disk is saved; the message names the Images and says how long at most. Or its pod, its claim or itself may not be deleted (events PodNotDeleted, DiskNotDeleted); the message quotes who refuses it.',
@@ -251,7 +251,7 @@ export const reasonTable: readonly ReasonRow[] = [
       'Use an image of another architecture.',
     ],
     RestartLimitExceeded: [
-      'QEMU died or the guest panicked for the sixth time without ten quiet minutes between; the message holds its last words. It is not started again by itself. The disk is as it was left.',
+      'QEMU died, the guest panicked or was lost with its container for the sixth time without ten quiet minutes between; the message holds the last words. It is not started again by itself. The disk is as it was left.',
       'Start it (`svc3 vm start` or `restart`, or a new spec.startRequest), which allows as many restarts again; or save its disk, or revert it.',
     ],
     AcceleratorFailed: ['As with Booted.', 'As with Booted.'],

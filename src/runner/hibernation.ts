@@ -116,7 +116,7 @@ export class Hibernation {
       const status = await runState(qmp);
       if (!withMemoryAway.has(status))
         throw new Error(`the guest went on without its memory: QEMU says ${status}`);
-      await this.#state.save({ ...saved, memory, notSuspended: undefined });
+      await this.#state.save({ ...saved, memory, notSuspended: undefined, runsOn: undefined });
     } catch (error) {
       await Promise.allSettled([draft, this.#file].map((path) => rm(path, { force: true })));
       throw error;

@@ -8,6 +8,8 @@ export interface Retries {
   readonly crashes: number;
   /** Milliseconds to wait before the next start; undefined: the failure is final. */
   after(failure: RunnerFailure, hasRun: boolean): number | undefined;
+  /** Goes on from a count of before, of which the last crash was just now. */
+  resume(crashes: number): void;
   /** Somebody has asked for a start: what was before does not count. */
   renew(): void;
   /** QEMU runs: what kept it from starting is over. */
@@ -15,7 +17,7 @@ export interface Retries {
 }
 
 /** So long without a crash, and the next one counts as the first. */
-const quietMs = 600_000;
+export const quietMs = 600_000;
 
 /**
  * Crashes are limited by the VM's restart policy. What keeps QEMU from starting at all (a card in use, a full disk) is
@@ -37,6 +39,10 @@ export function createRetries(restart: RunnerSpec['restart'], now: () => number)
       crashes = now() - lastCrash > quietMs ? 1 : crashes + 1;
       lastCrash = now();
       return restart.policy === 'OnFailure' && crashes <= restart.limit ? backoffMs(crashes) : undefined;
+    },
+    resume(before) {
+      crashes = before;
+      lastCrash = before === 0 ? Number.NEGATIVE_INFINITY : now();
     },
     renew() {
       crashes = 0;

@@ -43,6 +43,10 @@ export const SavedState = z.object({
   ports: z.array(RunnerPort).optional(),
   /** QEMU has run the guest on this disk; a runner from before this member did not say. */
   guestStarted: z.boolean().optional(),
+  /** Crashes of the guest without ten quiet minutes between, in all lives of this pod's container. */
+  crashes: z.int().min(0).optional(),
+  /** Boot id of the node on which the guest runs; still there where the container has ended under it. */
+  runsOn: z.string().optional(),
 });
 export type SavedState = z.infer<typeof SavedState>;
 
@@ -64,6 +68,8 @@ export function startingState(
     settings: undefined,
     // A new pod has a medium only where one is asked for.
     ejected: false,
+    crashes: undefined,
+    runsOn: undefined,
   };
   return isSamePod ? known : { ...known, ...ofPod };
 }

@@ -5,7 +5,9 @@ import type { ClaimRequest, PowerRequest, ResizeReply, RunnerPort, RunnerSpec } 
 import { messageOf, Svc3Error } from '../errors.ts';
 import type { ControlAction } from '../runnerapi/token.ts';
 import { devices } from './args.ts';
+import { readBootId } from './bootid.ts';
 import { bringDown, runState } from './bringdown.ts';
+import { CrashCount } from './crashcount.ts';
 import { Disk } from './disk.ts';
 import { diagnoseExit, RunnerFailure } from './failure.ts';
 import { Hibernation, unlessAborted } from './hibernation.ts';
@@ -45,6 +47,8 @@ export interface SupervisorOptions {
   readonly relay: Pick<PortRelay, 'lead'>;
   readonly log: Logger;
   readonly serial: SerialConsole;
+  /** Of this start of the node; only tests have another than the kernel's. */
+  readonly bootId?: string;
 }
 
 /**
@@ -61,6 +65,7 @@ export class Supervisor {
   readonly #disk: Disk;
   readonly #memory: Hibernation;
   readonly #retries: Retries;
+  readonly #crashes: CrashCount;
   readonly #launcher: Launcher;
   readonly #verbs: PowerVerbs;
   #running: Running | undefined;
@@ -96,6 +101,12 @@ export class Supervisor {
     this.#disk = new Disk(host, this.#state, this.status);
     this.#memory = new Hibernation(host.folders, this.#state);
     this.#retries = createRetries(restart, () => performance.now());
+    this.#crashes = new CrashCount({
+      state: this.#state,
+      retries: this.#retries,
+      bootId: options.bootId ?? readBootId(),
+      note: (change) => this.#note(change),
+    });
     this.#launcher = new Launcher({
       ...options,
       host: () => this.#host(),
@@ -223,6 +234,7 @@ export class Supervisor {
     await Promise.race([this.#booting, delay(graceMs / 2, undefined, { ref: false })]);
     if (await this.#endsAsleep(graceMs)) return;
     await this.#takeDown(Math.min(graceMs, Math.max(leastGraceMs, until - performance.now())));
+    await this.#crashes.ended();
     this.status.update({ powerState: 'Stopped', suspendKind: undefined, ...guestDown });
   }
 
@@ -272,6 +284,7 @@ export class Supervisor {
     const before = await this.#state.read();
     const isSamePod = before?.podUid === this.#options.podUid;
     this.#state.adopt(startingState(before, isSamePod, this.#state.current, this.#options.host.spec));
+    this.#crashes.resume();
     await this.#memory
       .clear()
       .catch((error: unknown) => this.#options.log.warn({ err: error }, 'the volume could not be cleared'));
@@ -284,6 +297,8 @@ export class Supervisor {
     this.status.update({ ejected, guestStarted, startRequest, restartRequest, settingsVersion });
     await this.#lead(ports ?? this.#options.host.spec.ports);
     if (isSamePod || powerState !== 'Running') this.phases.beginWithout();
+    const loss = this.#crashes.loss();
+    if (loss !== undefined) return this.#bootAfterLoss(loss);
     if (powerState === 'Running') return this.#boot();
     try {
       await this.#disk.prepare();
@@ -298,6 +313,18 @@ export class Supervisor {
     }
     const reason = isSamePod && before?.reason === 'GuestShutdown' ? 'GuestShutdown' : 'Requested';
     return this.#stopped(reason, isSamePod ? before?.message : undefined);
+  }
+
+  /** The end of its container is a crash of the guest. The kubelet has waited before it began the next life of it. */
+  async #bootAfterLoss(failure: RunnerFailure): Promise<void> {
+    const isRestarted = this.#retries.after(failure, true) !== undefined;
+    await this.#crashes.crashed();
+    const { log } = this.#options;
+    log.warn({ restarts: this.#retries.crashes }, failure.message);
+    if (isRestarted) return this.#boot();
+    // It can be saved; what is wrong with it the next start says.
+    await this.#disk.prepare().catch((err: unknown) => log.warn({ err }, 'the disk could not be prepared'));
+    this.#tell(failure, undefined);
   }
 
   /** Pauses a guest that is ready and that no VM has claimed; again after each of its boots. */
@@ -396,7 +423,7 @@ export class Supervisor {
       this.#adopt(running);
       this.phases.enter('guest');
       void this.#timeGuest();
-      await this.#noteStart();
+      await this.#crashes.started(running.machine.exited);
       // One that has only begun to boot has nothing to lose; whoever ends the pod waits for any other.
       if (this.#isEnding && running.goesOn !== true) await this.#takeDown(1000);
       return running;
@@ -425,11 +452,6 @@ export class Supervisor {
       restarts: this.#retries.crashes,
       ...(warmStart === undefined ? {} : { warmStart }),
     });
-  }
-
-  /** At once, so that the start deadline deletes no VM whose guest has run. */
-  async #noteStart(): Promise<void> {
-    if (this.#state.current.guestStarted !== true) await this.#note({ guestStarted: true });
   }
 
   /**
@@ -477,15 +499,21 @@ export class Supervisor {
     message?: string,
   ): Promise<void> {
     clearTimeout(this.#retryTimer);
-    await this.#note({ powerState: 'Stopped', reason, message });
+    await this.#note({ powerState: 'Stopped', reason, message, runsOn: undefined });
     const stopped = { powerState: 'Stopped', suspendKind: undefined, ...guestDown } as const;
     this.status.update({ ...stopped, reason, message, retrying: false });
     this.#options.log.info({ reason }, 'VM stopped');
   }
 
   #fail(failure: RunnerFailure, hasRun: boolean): void {
-    const { reason } = failure;
     const backoffMs = this.#retries.after(failure, hasRun);
+    if (hasRun) void this.#crashes.crashed();
+    this.#tell(failure, backoffMs);
+  }
+
+  /** @param backoffMs - before it is tried again; undefined where it is not */
+  #tell(failure: RunnerFailure, backoffMs: number | undefined): void {
+    const { reason } = failure;
     const retrying =
       backoffMs !== undefined && !this.#isEnding && this.#state.current.powerState === 'Running';
     const message = retrying

@@ -129,7 +129,7 @@ export class PowerVerbs {
     const startRequest = request.startRequest ?? current.startRequest;
     const restartRequest = request.restartRequest ?? current.restartRequest;
     const settings = request.settings ?? current.settings;
-    const told = { reason: undefined, message: undefined };
+    const told = { reason: undefined, message: undefined, crashes: undefined };
     await this.#parts.state.save({ powerState: 'Running', ...told, startRequest, restartRequest, settings });
     this.#parts.status.update({ startRequest, restartRequest, settingsVersion: settings?.version });
   }
@@ -225,7 +225,14 @@ export class PowerVerbs {
     await this.#haveDisk(wanted);
     const powerState = stopped === true ? 'Stopped' : 'Running';
     const told = { reason: 'Requested', message: undefined } as const;
-    await this.#parts.memory.forget({ powerState, ...told, reverting: { request: revertRequest } });
+    const reverting = { request: revertRequest };
+    await this.#parts.memory.forget({
+      powerState,
+      ...told,
+      reverting,
+      crashes: undefined,
+      runsOn: undefined,
+    });
     const running = this.#parts.guest.running();
     if (running !== undefined) {
       running.expected = true;

@@ -71,7 +71,7 @@ export function settingFamilies(supervisor: Supervisor): Family[] {
     ]),
     gauge(
       'svc3_vm_restarts',
-      'Crashes in this life of the container between which no ten minutes were quiet, until the VM is started, restarted or reverted.',
+      'Crashes in this pod between which no ten minutes were quiet, until the VM is started, restarted or reverted.',
       [{ value: restarts }],
     ),
     gauge('svc3_vm_vcpus', 'Virtual CPUs.', [{ value: cpu }]),

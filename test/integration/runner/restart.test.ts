@@ -19,7 +19,7 @@ describe('a runner that ends', () => {
     kill(qemu);
     await first.exitCode();
     const second = await startRunner(pod);
-    await second.reaches(up);
+    await second.reaches({ ...up, restarts: 1 });
     expect(second.client.fingerprint()).toBe(first.client.fingerprint());
     expect(await second.guest('cat /root/file')).toBe('kept\n');
     await second.client.power({ action: 'stop' });
@@ -27,6 +27,25 @@ describe('a runner that ends', () => {
     await second.exitCode();
     const third = await startRunner(pod);
     await third.reaches({ powerState: 'Stopped', reason: 'Requested' });
+  });
+
+  test('under its guest again and again is told of as any guest that crashes, and the guest is not booted any more', async () => {
+    const pod = await aPod({ restart: { limit: 1 } });
+    for (const restarts of [0, 1]) {
+      const runner = await startRunner(pod);
+      await runner.reaches({ powerState: 'Running', restarts });
+      const qemu = await runner.qemuPid();
+      runner.process.kill('SIGKILL');
+      kill(qemu);
+      await runner.exitCode();
+    }
+    const runner = await startRunner(pod);
+    await runner.reaches({ powerState: 'Failed', reason: 'QemuCrashed', retrying: false, restarts: 2 });
+    expect(await runner.qemuPid()).toBe(0);
+    expect(await runner.client.power({ action: 'start' })).toMatchObject({
+      powerState: 'Running',
+      restarts: 0,
+    });
   });
 
   test('says that a suspended guest was lost with it, and a new pod follows the request it was made with', async () => {

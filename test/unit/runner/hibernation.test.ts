@@ -110,11 +110,13 @@ test('a memory that does not come to the disk in time is given up, and the guest
 test('a memory that is whole belongs to its disk as it is then', async () => {
   const { state, file } = await aVolume();
   const { said, running } = aQemu({ input: await aMachine(state), flushesForMs: 30_000 });
+  await file.save({ runsOn: 'boot' });
   const hibernation = new Hibernation({ state }, file);
   const { signal } = new AbortController();
   await hibernation.write(running, { signal, saved: { powerState: 'Suspended' } });
   const disks = [{ path: join(state, 'disk.qcow2'), size: '512', modified: expect.any(String) }];
   expect(file.current).toMatchObject({ powerState: 'Suspended', memory: { vmUid: 'u', disks } });
+  expect(file.current.runsOn).toBeUndefined();
   expect(said).not.toContain('cont');
 });
 

@@ -32,6 +32,20 @@ describe('after a crash QEMU is started again', () => {
     expect(retries.after(crash, true)).toBe(1000);
   });
 
+  test('as often as there is left of a count of before, of which the last crash was just now', () => {
+    let now = 1_000;
+    const retries = createRetries({ policy: 'OnFailure', limit: 2 }, () => now);
+    retries.resume(1);
+    expect(retries.crashes).toBe(1);
+    now = 601_000;
+    expect(retries.after(crash, true)).toBe(2000);
+    retries.resume(2);
+    now = 1_201_001;
+    expect(retries.after(crash, true)).toBe(1000);
+    retries.resume(0);
+    expect([retries.after(crash, true), retries.crashes]).toEqual([1000, 1]);
+  });
+
   test('never where the policy says so', () => {
     expect(createRetries({ policy: 'Never', limit: 5 }, () => 0).after(crash, true)).toBeUndefined();
   });

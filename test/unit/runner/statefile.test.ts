@@ -98,3 +98,10 @@ test('the first boot of a pod answers the restart that it was made with; a guest
   expect(startingState(before, false, fresh, spec).restartRequest).toBe('new');
   expect(startingState(asleep, false, fresh, spec).restartRequest).toBe('old');
 });
+
+test('a new pod counts its crashes from the beginning, and the guest of the one before did not run in it', () => {
+  const spec = RunnerSpec.parse({ vm: { namespace: 'team', name: 'web', uid: 'u' }, cpu: 1, memoryMiB: 64 });
+  const before: SavedState = { ...fresh, crashes: 3, runsOn: 'boot' };
+  expect(startingState(before, true, fresh, spec)).toMatchObject({ crashes: 3, runsOn: 'boot' });
+  expect(startingState(before, false, fresh, spec)).toMatchObject({ crashes: undefined, runsOn: undefined });
+});

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pino from 'pino';
@@ -21,10 +21,23 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
+async function aFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'svc3-supervisor-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** A life of a container. */
+interface Life {
+  /** What lives longer. */
+  readonly state?: string;
+  readonly podUid?: string;
+  readonly bootId?: string;
+}
+
 /** A VM that runs, in QEMUs that end when the test says so or they are told to. */
-async function aVmThatRuns(given: Partial<RunnerSpecInput> = {}) {
-  const state = await mkdtemp(join(tmpdir(), 'svc3-supervisor-'));
-  onTestFinished(() => rm(state, { recursive: true, force: true }));
+async function aVmThatRuns(given: Partial<RunnerSpecInput> = {}, life: Life = {}) {
+  const { state = await aFolder(), podUid = 'pod', bootId = 'boot' } = life;
   const ends: ((exit: MachineExit) => void)[] = [];
   /** Of what stops or ends a guest, or lets it go on. */
   const said: string[] = [];
@@ -49,7 +62,8 @@ async function aVmThatRuns(given: Partial<RunnerSpecInput> = {}) {
   const folders = { image: '', iso: '', state, run: '', disks: '', userData: '' };
   const supervisor = new Supervisor({
     host: { spec, folders, gpuAddresses: [], bind: '127.0.0.1', path: '' },
-    podUid: 'pod',
+    podUid,
+    bootId,
     relay: { lead: async () => undefined },
     log: pino({ level: 'silent' }),
     serial: {} as never,
@@ -264,5 +278,96 @@ test('a pod that ends while its guest is asleep says so to the end', async () =>
     powerState: 'Suspended',
     suspendKind: 'Disk',
     reason: 'ShuttingDown',
+  });
+});
+
+describe('a container that ends under its guest', () => {
+  /** Lives of a container, one after the other: each has ended by the next. */
+  async function aContainer(given: Partial<RunnerSpecInput> = { restart: { limit: 1 } }) {
+    const state = await aFolder();
+    return { state, begins: (life: Life = {}) => aVmThatRuns(given, { state, ...life }) };
+  }
+
+  test('counts as a crash: beyond the limit the guest is not booted, and a start allows as many again', async () => {
+    const { begins } = await aContainer();
+    await begins();
+    const second = await begins();
+    expect(second.supervisor.status.current).toMatchObject({ powerState: 'Running', restarts: 1 });
+    const { supervisor, launch } = await begins();
+    const { status } = supervisor;
+    expect(status.current).toMatchObject({
+      powerState: 'Failed',
+      reason: 'QemuCrashed',
+      message: "the pod's container ended under the guest (its Last State says why, as OOMKilled)",
+      retrying: false,
+      restarts: 2,
+    });
+    expect(launch).toHaveBeenCalledTimes(2);
+    await supervisor.power({ action: 'start' });
+    expect(status.current).toMatchObject({ powerState: 'Running', restarts: 0 });
+    const last = await begins();
+    expect(last.supervisor.status.current).toMatchObject({ powerState: 'Running', restarts: 1 });
+  });
+
+  test('is as final as a crash where the guest is never to be started again', async () => {
+    const { begins } = await aContainer({ restart: { policy: 'Never' } });
+    await begins();
+    const { supervisor } = await begins();
+    expect(supervisor.status.current).toMatchObject({ powerState: 'Failed', retrying: false, restarts: 1 });
+  });
+
+  test('has its crash counted with those of QEMU', async () => {
+    const { begins } = await aContainer();
+    const { supervisor, crash } = await begins();
+    crash();
+    await vi.waitFor(() => expect(supervisor.status.current.retrying).toBe(true));
+    await vi.advanceTimersByTimeAsync(1_000);
+    await vi.waitFor(() => expect(supervisor.status.current.powerState).toBe('Running'));
+    const next = await begins();
+    expect(next.supervisor.status.current).toMatchObject({ powerState: 'Failed', restarts: 2 });
+  });
+
+  test('has it counted as the first one after ten quiet minutes', async () => {
+    const { state, begins } = await aContainer();
+    await begins();
+    await begins();
+    const written = async () => JSON.parse(await readFile(join(state, 'state.json'), 'utf8')) as object;
+    expect(await written()).toMatchObject({ crashes: 1 });
+    await vi.advanceTimersByTimeAsync(600_000);
+    await vi.waitFor(async () => expect(await written()).not.toHaveProperty('crashes'));
+    const { supervisor } = await begins();
+    expect(supervisor.status.current).toMatchObject({ powerState: 'Running', restarts: 1 });
+  });
+
+  test.each<[string, Life]>([
+    ['with its node', { bootId: 'another' }],
+    ['with its pod', { podUid: 'another' }],
+    ['where nobody knows on which start of the node', { bootId: '' }],
+  ])('%s has not crashed', async (_how, life) => {
+    const { begins } = await aContainer();
+    await begins(life.bootId === '' ? life : {});
+    const { supervisor } = await begins(life);
+    expect(supervisor.status.current).toMatchObject({ powerState: 'Running', restarts: 0 });
+  });
+
+  test('has not crashed where the guest was taken down before', async () => {
+    const { begins } = await aContainer();
+    const { supervisor } = await begins();
+    const ended = supervisor.shutdown(30_000);
+    await vi.advanceTimersByTimeAsync(30_000);
+    await ended;
+    const next = await begins();
+    expect(next.supervisor.status.current).toMatchObject({ powerState: 'Running', restarts: 0 });
+  });
+
+  test('has not crashed where the guest is to be off', async () => {
+    const { begins } = await aContainer();
+    const { supervisor, said } = await begins();
+    void supervisor.power({ action: 'stop' });
+    await vi.waitFor(() => expect(said).toContain('system_powerdown'));
+    const next = await begins();
+    expect(next.supervisor.status.current).toMatchObject({ powerState: 'Stopped', restarts: 0 });
+    await next.supervisor.power({ action: 'start' });
+    expect(next.supervisor.status.current).toMatchObject({ powerState: 'Running', restarts: 0 });
   });
 });
