@@ -13,6 +13,9 @@ const noticedMs = 1_000;
 const thawWithinMs = 15_000;
 const thawTries = 5;
 
+/** Agents whose guests stood still and have not had their turn. */
+const waiting = new WeakSet<object>();
+
 /**
  * Pauses a guest.
  *
@@ -41,9 +44,13 @@ export function letGoOn({ qmp, agent }: Pick<Machine, 'qmp' | 'agent'>): void {
 /**
  * What a guest that stood still needs once it goes on, as after a suspension: file systems that are not frozen any more, then the time. An agent refuses
  * the time while they are. One that does not answer is told nothing. No copy freezes the guest meanwhile: what is frozen, a copy before has left so.
+ * What waits for its turn does for whoever else asks, as for a guest that meets a full disk again and again.
  */
-export function catchUp(agent: Pick<GuestAgent, 'execute' | 'isAnswering' | 'alone'>): Promise<void> {
-  return agent.alone(async () => {
+export async function catchUp(agent: Pick<GuestAgent, 'execute' | 'isAnswering' | 'alone'>): Promise<void> {
+  if (waiting.has(agent)) return;
+  waiting.add(agent);
+  await agent.alone(async () => {
+    waiting.delete(agent);
     if (!(await agent.isAnswering(answersWithinMs))) return;
     await thawWhereFrozen(agent);
     await setClock(agent).catch(() => undefined);

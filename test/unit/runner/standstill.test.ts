@@ -62,6 +62,18 @@ test('an agent that freezes nothing, or refuses the time, hinders nothing', asyn
   expect(asked).toEqual(['guest-fsfreeze-status', 'guest-set-time', 'guest-exec date']);
 });
 
+test('a guest that stands still again and again before its agent has had its turn keeps nobody waiting for each of these', async () => {
+  const { agent, asked } = aGuest();
+  const { promise: turn, resolve: endTurn } = Promise.withResolvers<void>();
+  void agent.alone(() => turn);
+  const all = Array.from({ length: 100 }, () => catchUp(agent));
+  endTurn();
+  await Promise.all(all);
+  expect(asked).toEqual(['guest-fsfreeze-status', 'guest-set-time']);
+  await catchUp(agent);
+  expect(asked).toHaveLength(4);
+});
+
 test('a guest whose agent does not answer is asked nothing', async () => {
   const { agent, asked } = aGuest({ hasAgent: false });
   await catchUp(agent);
