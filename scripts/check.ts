@@ -1,9 +1,19 @@
-/** `npm run check`, the gate: format, lint, types, what comments cite, which folder imports which, generated files, unit tests. */
+/**
+ * `npm run check [-- STEP…]`, the gate: format, lint, types, what comments cite, which folder imports which, generated files, unit tests; or only
+ * the steps that are named, or all but those with `--without` before them.
+ */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const steps: ReadonlyArray<{ name: string; command: string[]; hint: string }> = [
+
+interface Step {
+  readonly name: string;
+  readonly command: readonly string[];
+  readonly hint: string;
+}
+
+export const steps: readonly Step[] = [
   { name: 'format', command: ['oxfmt', '--check', '.'], hint: 'run npm run format' },
   { name: 'lint', command: ['oxlint', '--type-aware', '--deny-warnings'], hint: 'mend what is listed above' },
   { name: 'types', command: ['tsc', '--noEmit'], hint: 'mend what is listed above' },
@@ -30,16 +40,41 @@ const steps: ReadonlyArray<{ name: string; command: string[]; hint: string }> = 
   { name: 'unit', command: ['vitest', 'run', '--project', 'unit'], hint: 'mend the tests listed above' },
 ];
 
-const only = process.argv.slice(2);
-for (const step of steps) {
-  if (only.length > 0 && !only.includes(step.name)) continue;
+/**
+ * The steps that the words of a command line ask for.
+ *
+ * @throws RangeError where no step has such a name
+ */
+export function chosen(words: readonly string[]): readonly Step[] {
+  const isWithout = words[0] === '--without';
+  const names = isWithout ? words.slice(1) : words;
+  const unknown = names.filter((name) => steps.every((step) => step.name !== name));
+  if (unknown.length > 0) {
+    const known = steps.map(({ name }) => name).join(', ');
+    throw new RangeError(`unknown step ${unknown.join(', ')}; there are ${known}`);
+  }
+  if (names.length === 0) return steps;
+  return steps.filter(({ name }) => names.includes(name) !== isWithout);
+}
+
+function passes({ name, command, hint }: Step): boolean {
   const started = performance.now();
-  const [program, ...parameters] = step.command;
+  const [program, ...parameters] = command;
   const result = spawnSync(program ?? '', parameters, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] });
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
-  if (result.status !== 0) {
-    console.error(`check: ${step.name} failed after ${seconds} s: ${step.hint}`);
-    process.exit(1);
-  }
-  console.error(`check: ${step.name} ok, ${seconds} s`);
+  if (result.status === 0) console.error(`check: ${name} ok, ${seconds} s`);
+  else console.error(`check: ${name} failed after ${seconds} s: ${hint}`);
+  return result.status === 0;
 }
+
+function main(words: readonly string[]): number {
+  try {
+    return chosen(words).every(passes) ? 0 : 1;
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    console.error(`check: ${error.message}`);
+    return 2;
+  }
+}
+
+if (import.meta.main) process.exitCode = main(process.argv.slice(2));
