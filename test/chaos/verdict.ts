@@ -4,6 +4,7 @@ import { unexplainedEndings } from './judges/endings.ts';
 import { badContents, lostSaves, missingFromStore } from './judges/images.ts';
 import { gpuPods, sharedDisks, sharedGpus, twinGuests } from './judges/overlaps.ts';
 import { leakedPasswords, unaskedSecrets } from './judges/secrets.ts';
+import { unseen } from './judges/unseen.ts';
 import { clock, type Violation } from './judges/violation.ts';
 import type { History } from './record/history.ts';
 
@@ -80,6 +81,11 @@ export function judge(history: History, after: AfterFaults): Verdict[] {
       seen: '',
     },
     { invariant: 'nothing is left after all is deleted', violations: listed(after.left, 'left'), seen: '' },
+    {
+      invariant: 'the run had something to judge',
+      violations: listed(unseen(history), 'not seen in the whole run'),
+      seen: '',
+    },
   ];
 }
 
