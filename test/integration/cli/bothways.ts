@@ -19,7 +19,7 @@ export interface BothWays {
   readonly environments: Readonly<Record<Way, Record<string, string>>>;
   readonly home: string;
   readonly svc3: ReturnType<typeof inProcess>['svc3'];
-  /** Runs one command line both ways and returns what both said, which must be the same. */
+  /** Runs one command line both ways, `NS` in it being the namespace of the way, and returns what both said, which must be the same. */
   both(line: string, stdin?: string): Promise<Run>;
 }
 
@@ -74,11 +74,11 @@ export function bothWays(name: string): BothWays {
     home,
     svc3,
     async both(line, stdin = '') {
-      const words = line.split(' ');
       const [first, second] = await Promise.all(
-        ways.map(async (way) =>
-          said(await svc3([...words, '-n', spaces[way]], { stdin, env: environments[way] }), way),
-        ),
+        ways.map(async (way) => {
+          const words = line.replaceAll('NS', spaces[way]).split(' ');
+          return said(await svc3([...words, '-n', spaces[way]], { stdin, env: environments[way] }), way);
+        }),
       );
       expect(second, line).toEqual(first);
       return first ?? { code: null, stdout: '', stderr: '' };

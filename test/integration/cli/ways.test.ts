@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -9,7 +8,7 @@ import { images, namespaces, nodes, vms } from '../../../src/api/resources.ts';
 import { isSvc3Error } from '../../../src/errors.ts';
 import { condition, reportVm, runningStatus } from '../../support/api.ts';
 import { startCuttingProxy } from '../../support/cuttingproxy.ts';
-import { bothWays, ways } from './bothways.ts';
+import { bothWays, type Way, ways } from './bothways.ts';
 import { svc3Program } from './process.ts';
 
 const installed = bothWays('cli-ways');
@@ -237,38 +236,42 @@ describe('over HTTP and straight on kube-apiserver the same is said of', () => {
     }
     expect(await both('node tag never ssd')).toMatchObject({ code: 6 });
     expect(await both('node tag never -- -bad-')).toMatchObject({ code: 2 });
-    const name = `cli-node-${randomUUID().slice(0, 8)}`;
-    await installed.cluster.client.create(nodes, { metadata: { name } });
+    // One for each way: a node that they share would show what only one of them has done.
+    const { client } = installed.cluster;
+    const nodeOf = (way: Way) => `${spaces[way]}-node`;
+    for (const way of ways) await client.create(nodes, { metadata: { name: nodeOf(way) } });
+    /** What a label says on the node of each way. */
+    const valuesOf = (label: string) =>
+      Promise.all(ways.map(async (way) => (await client.get(nodes, nodeOf(way))).metadata.labels?.[label]));
+    const none = [undefined, undefined];
     try {
-      const labelsOf = async () => (await installed.cluster.client.get(nodes, name)).metadata.labels ?? {};
-      expect(await both(`node assign ${name} team-a`)).toMatchObject({
+      expect(await both('node assign NS-node team-a')).toMatchObject({
         code: 0,
-        stdout: `Node ${name} takes VMs of namespace team-a only\n`,
+        stdout: 'Node NS-node takes VMs of namespace team-a only\n',
       });
-      expect(await labelsOf()).toMatchObject({ [labels.namespace]: 'team-a' });
-      expect(await both(`node tag ${name} ssd`)).toMatchObject({
+      expect(await valuesOf(labels.namespace)).toEqual(['team-a', 'team-a']);
+      expect(await both('node tag NS-node ssd')).toMatchObject({
         code: 6,
-        stderr: `svc3: nodes "${name}" not found\n`,
+        stderr: 'svc3: nodes "NS-node" not found\n',
       });
-      expect(await both(`node gpu enable ${name}`)).toMatchObject({ code: 0 });
-      expect(await labelsOf()).toMatchObject({ [labels.allowGpuPassthrough]: 'true' });
-      expect(await both(`node gpu disable ${name}`)).toMatchObject({ code: 0 });
-      expect(await both(`node assign ${name}`)).toMatchObject({ code: 0 });
-      expect(Object.keys(await labelsOf())).toEqual(
-        expect.not.arrayContaining([labels.namespace, labels.allowGpuPassthrough]),
-      );
-      const cached = () => installed.api.services.caches.nodes.get(name)?.metadata;
-      await expect.poll(() => cached()?.labels?.[labels.namespace] ?? cached()?.name).toBe(name);
-      expect(await both(`node tag ${name} ssd`)).toMatchObject({ code: 0 });
-      expect(await labelsOf()).toMatchObject({ [tagLabel('ssd')]: 'true' });
-      expect(await both(`node untag ${name} ssd`)).toMatchObject({ code: 0 });
-      expect(Object.keys(await labelsOf())).not.toContain(tagLabel('ssd'));
-      expect(await both(`node assign ${name} No_Namespace`)).toMatchObject({
+      expect(await both('node gpu enable NS-node')).toMatchObject({ code: 0 });
+      expect(await valuesOf(labels.allowGpuPassthrough)).toEqual(['true', 'true']);
+      expect(await both('node gpu disable NS-node')).toMatchObject({ code: 0 });
+      expect(await valuesOf(labels.allowGpuPassthrough)).toEqual(none);
+      expect(await both('node assign NS-node')).toMatchObject({ code: 0 });
+      expect(await valuesOf(labels.namespace)).toEqual(none);
+      const cached = () => installed.api.services.caches.nodes.get(nodeOf('http'))?.metadata;
+      await expect.poll(() => cached()?.labels?.[labels.namespace] ?? cached()?.name).toBe(nodeOf('http'));
+      expect(await both('node tag NS-node ssd')).toMatchObject({ code: 0 });
+      expect(await valuesOf(tagLabel('ssd'))).toEqual(['true', 'true']);
+      expect(await both('node untag NS-node ssd')).toMatchObject({ code: 0 });
+      expect(await valuesOf(tagLabel('ssd'))).toEqual(none);
+      expect(await both('node assign NS-node No_Namespace')).toMatchObject({
         code: 2,
         stderr: expect.stringContaining('namespace: must be'),
       });
     } finally {
-      await installed.cluster.client.delete(nodes, { name });
+      for (const way of ways) await client.delete(nodes, { name: nodeOf(way) });
     }
     expect(await both('node assign never team-a')).toMatchObject({ code: 6 });
     expect(await both('node gpu enable never')).toMatchObject({ code: 6 });
