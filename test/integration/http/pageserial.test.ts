@@ -12,14 +12,21 @@ import { expectGoodLooks } from '../../support/visitedpage.ts';
 import { startPageApi, type PageApi, type Visit } from './pageharness.ts';
 
 let it: PageApi;
-/** The guest's side of every console that was opened: what it writes goes to the page, what is typed comes out of `typed`. */
-let guests: { readonly stream: Duplex; typed: string }[];
+/** The runner's side of a stream. */
+interface Held {
+  /** The runner has heard that nobody has it open any more. */
+  isOver: boolean;
+}
+/** The guest's side of every serial console that was opened: what it writes goes to the page, what is typed comes out of `typed`. */
+let guests: (Held & { readonly stream: Duplex; typed: string })[];
+/** Every screen that was opened. */
+let screens: Held[];
 let refusal: Svc3Error | undefined;
 
 /** A guest that is told things and writes what the test says. */
 function aGuest(): Duplex {
   const output = new PassThrough();
-  const guest = { stream: output as Duplex, typed: '' };
+  const guest = { stream: output as Duplex, typed: '', isOver: false };
   const stream = new (class extends PassThrough {
     override _write(chunk: Buffer, _encoding: string, done: () => void): void {
       guest.typed += chunk.toString('utf8');
@@ -28,18 +35,26 @@ function aGuest(): Duplex {
   })();
   output.on('data', (chunk: Buffer) => stream.push(chunk));
   output.once('close', () => stream.destroy());
+  stream.once('close', () => (guest.isOver = true));
   guests.push(guest);
   return stream;
 }
 
+function aScreen(): Duplex {
+  const screen = { isOver: false };
+  screens.push(screen);
+  return rfbServer().once('close', () => (screen.isOver = true));
+}
+
 beforeAll(async () => {
   guests = [];
+  screens = [];
   it = await startPageApi(
     'serial',
     ({ runners }) => ({
       runners: {
         ...runners,
-        openVnc: () => Promise.resolve(rfbServer()),
+        openVnc: () => Promise.resolve(aScreen()),
         openSerial: () => (refusal === undefined ? Promise.resolve(aGuest()) : Promise.reject(refusal)),
       },
     }),
@@ -69,6 +84,9 @@ async function connected(page: Page) {
 
 const screen = (page: Page) => page.getByRole('log', { name: /^Serial console of/ });
 const keys = (page: Page) => page.getByLabel('Keys for the guest');
+/** What a section of the page says of its connection. */
+const said = (page: Page, section: string) =>
+  page.getByRole('region', { name: section, exact: true }).getByRole('status').innerText();
 
 test('what the guest writes is seen, and what is typed, pasted and composed goes to it', async () => {
   const { page, watched } = await open('talks');
@@ -106,11 +124,25 @@ test('a connection that breaks comes back, with what was seen before', async () 
   await page.getByText('Connected', { exact: true }).waitFor();
   guests.at(-1)!.stream.write('after\r\n');
   await expect.poll(() => screen(page).innerText()).toMatch(/before\nafter/);
-  // Closed by who looks: the runner hears of it.
-  const last = guests.at(-1)!;
-  await page.getByRole('button', { name: 'Serial console', exact: true }).click();
-  await screen(page).waitFor({ state: 'detached' });
-  await expect.poll(() => guests.at(-1)).toBe(last);
+  expect(watched.faults).toEqual([]);
+});
+
+test('a serial console and a screen that are closed by who looks are closed for the runner', async () => {
+  const { page, watched } = await open('closes');
+  await page.clock.install();
+  const guest = await connected(page);
+  await page.getByRole('button', { name: 'Console', exact: true }).click();
+  await expect.poll(() => said(page, 'Console')).toBe('Connected');
+  const shown = screens.at(-1)!;
+  expect([guest.isOver, shown.isOver]).toEqual([false, false]);
+  for (const name of ['Serial console', 'Console'])
+    await page.getByRole('button', { name, exact: true }).click();
+  await expect.poll(() => [guest.isOver, shown.isOver]).toEqual([true, true]);
+  // Nor is one opened again behind who closed it.
+  const opened = guests.length;
+  await page.clock.fastForward(10_000);
+  await connected(page);
+  expect(guests.length).toBe(opened + 1);
   expect(watched.faults).toEqual([]);
 });
 
@@ -158,6 +190,7 @@ test('it ends with the account that opened it', async () => {
   const guest = await connected(page);
   await it.cluster.client.delete(serviceAccounts, { name: 'leaver', namespace: it.namespace });
   await page.getByLabel('Token').waitFor();
+  await expect.poll(() => guest.isOver).toBe(true);
   guest.stream.write('a secret');
   expect(await page.getByText('a secret').count()).toBe(0);
   expect(watched.faults).toEqual([]);
@@ -222,10 +255,6 @@ test('the log is text, and where there is none it says why', async () => {
   await expectGoodLooks(page);
   expect(watched.faults).toEqual([]);
 });
-
-/** What a section of the page says of its connection. */
-const said = (page: Page, section: string) =>
-  page.getByRole('region', { name: section, exact: true }).getByRole('status').innerText();
 
 test('the log stays closable when its VM has no node any more, and is not asked for again once it is refused', async () => {
   const { page, watched } = await open('refuses');
