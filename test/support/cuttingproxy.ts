@@ -6,8 +6,10 @@ export interface CuttingProxy {
   readonly port: number;
   /** The next connections are cut when so many bytes went up or down in them, one entry for each connection. */
   cut(...limits: { readonly up?: number; readonly down?: number }[]): void;
-  /** Connections that were cut so far. */
+  /** Connections that were cut so far by what went through them. */
   readonly cuts: number;
+  /** Cuts every connection that is open now. */
+  cutAll(): void;
   close(): Promise<void>;
 }
 
@@ -46,14 +48,18 @@ export async function startCuttingProxy(upstream: number): Promise<CuttingProxy>
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
+  const cutAll = (): void => {
+    for (const socket of sockets) socket.destroy();
+  };
   return {
     port: (server.address() as AddressInfo).port,
     cut: (...next) => void limits.push(...next),
     get cuts() {
       return cuts;
     },
+    cutAll,
     async close() {
-      for (const socket of sockets) socket.destroy();
+      cutAll();
       server.close();
       await once(server, 'close');
     },

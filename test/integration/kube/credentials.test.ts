@@ -9,9 +9,11 @@ import type { RootClient } from '../../../src/kube/client.ts';
 import { loadKubeconfig } from '../../../src/kube/connection.ts';
 import type { ConnectionConfig } from '../../../src/kube/connection.ts';
 import { createInformer } from '../../../src/kube/informer.ts';
+import { type CertificatePair, createAuthority } from '../../../src/x509.ts';
 import { uniqueNamespace } from '../../support/cluster.ts';
 import { ownControlPlane } from '../../support/controlplane.ts';
 import type { OwnControlPlane } from '../../support/controlplane.ts';
+import { startCuttingProxy } from '../../support/cuttingproxy.ts';
 import { startFaultProxy } from '../../support/faultproxy.ts';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'svc3-credentials-'));
@@ -218,22 +220,37 @@ describe('an exec plugin', () => {
   });
 });
 
-test('a client certificate in files that is replaced is used for the next connection after a refusal', async () => {
-  const outsider = await cluster.pki.authority.issue({ commonName: 'nobody-special' });
-  const cert = file('client.crt', outsider.certPem);
-  const key = file('client.key', outsider.keyPem);
-  const connection: ConnectionConfig = {
-    server: cluster.server,
+describe('a client certificate in files', () => {
+  const inFiles = (name: string, server = cluster.server): ConnectionConfig => ({
+    server,
     ca: { pem: cluster.caPem },
     auth: { kind: 'none' },
-    clientCertificate: { cert: { file: cert }, key: { file: key } },
-  };
-  await withClient(connection, async (client) => {
-    await expect(readyz(client)).rejects.toMatchObject({ reason: 'Forbidden' });
+    clientCertificate: { cert: { file: file(`${name}.crt`) }, key: { file: file(`${name}.key`) } },
   });
-  file('client.crt', cluster.pki.admin.certPem);
-  file('client.key', cluster.pki.admin.keyPem);
-  await withClient(connection, async (client) => {
-    await expect(readyz(client)).resolves.toMatchObject({ status: 200 });
+  const write = (name: string, { certPem, keyPem }: CertificatePair): void => {
+    file(`${name}.crt`, certPem);
+    file(`${name}.key`, keyPem);
+  };
+
+  test('that is replaced after a refusal is used by the same client', async () => {
+    const strangers = await createAuthority('strangers');
+    write('refused', await strangers.issue({ commonName: 'svc3-admin', organizations: ['system:masters'] }));
+    await withClient(inFiles('refused'), async (client) => {
+      await expect(readyz(client)).rejects.toMatchObject({ reason: 'Unauthorized' });
+      write('refused', cluster.pki.admin);
+      await expect(readyz(client)).resolves.toMatchObject({ status: 200 });
+    });
+  });
+
+  test('that is replaced is used for the next connection, whatever the first one was good for', async () => {
+    const proxy = await startCuttingProxy(Number(new URL(cluster.server).port));
+    write('weak', await cluster.pki.authority.issue({ commonName: 'nobody-special' }));
+    await withClient(inFiles('weak', `https://127.0.0.1:${proxy.port}`), async (client) => {
+      await expect(readyz(client)).rejects.toMatchObject({ reason: 'Forbidden' });
+      write('weak', cluster.pki.admin);
+      proxy.cutAll();
+      await expect(readyz(client)).resolves.toMatchObject({ status: 200 });
+    });
+    await proxy.close();
   });
 });
