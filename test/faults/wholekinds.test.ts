@@ -139,14 +139,19 @@ describe('a deploy', () => {
   });
 
   test('names the namespace of its configuration', async () => {
-    const body = { name: 'said-http', vmConfig: 'c', vmConfigNamespace: namespace };
-    expect((await http('vms?wait=false', body)).status).toBe(404);
+    const other = await uniqueNamespace(cluster.client, 'wholekinds-configs');
+    // One of the same name in the namespace of the VM is not meant.
     expect((await http('vmconfigs', { name: 'c', image })).status).toBe(201);
+    const body = { name: 'said-http', vmConfig: 'c', vmConfigNamespace: other };
+    const given = ['vm', 'deploy', 'said-cli', '--config', 'c', '--config-namespace', other, '--no-wait'];
+    expect((await http('vms?wait=false', body)).status).toBe(404);
+    expect((await cli(given)).code).toBe(6);
+    await cluster.client.create(vmConfigs, { metadata: { name: 'c', namespace: other }, spec: { image } });
     expect((await http('vms?wait=false', body)).status).toBe(202);
-    const given = ['vm', 'deploy', 'said-cli', '--config', 'c', '--config-namespace', namespace, '--no-wait'];
     const { code, stderr } = await cli(given);
     expect(code, stderr).toBe(0);
-    for (const vm of ['said-http', 'said-cli']) expect(await specOf(vm)).toMatchObject({ config: 'c' });
+    const named = { config: 'c', configNamespace: other };
+    for (const vm of ['said-http', 'said-cli']) expect(await specOf(vm)).toMatchObject(named);
   });
 
   test('with an empty ISO overrides that of its configuration', async () => {
