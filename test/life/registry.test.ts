@@ -200,6 +200,14 @@ async function pulled(namespace: string, image: string): Promise<void> {
   });
 }
 
+/** The same until it is the registry that refuses it: before its node trusts the registry, nobody asks that. */
+async function unauthorized(namespace: string, image: string): Promise<void> {
+  await vi.waitFor(async () => expect(await pull(namespace, image)).toMatch(/401|authoriz|authentication/i), {
+    timeout: 120_000,
+    interval: 2_000,
+  });
+}
+
 describe('a node and a registry that it does not trust', () => {
   test.each([
     {
@@ -234,10 +242,7 @@ describe('a node and a registry that it does not trust', () => {
     const server = `http://${controlPlaneAddress}:5601`;
     const image = `${controlPlaneAddress}:5601/${repository}:1`;
     await add(namespace, server, 'wrong');
-    await vi.waitFor(
-      async () => expect(await pull(namespace, image)).toMatch(/401|authoriz|authentication/i),
-      { timeout: 120_000, interval: 2_000 },
-    );
+    await unauthorized(namespace, image);
     const { code } = await cluster.svc3(
       'regcred',
       'add',
@@ -314,26 +319,33 @@ describe('which registry a credential is for, by the node', () => {
       server: 'http://plain.registry.test',
       right: 'plain.registry.test:80',
       image: 'plain.registry.test',
+      other: 'https://plain.registry.test',
     },
     {
       title: 'one port is not another',
       server: 'http://plain.registry.test:5601',
       right: 'plain.registry.test:5601',
       image: 'plain.registry.test:80',
+      other: 'http://plain.registry.test',
     },
     {
       title: 'one name is not another of the same address',
       server: 'https://tls.registry.test:5602',
       right: 'tls.registry.test:5602',
       image: `${controlPlaneAddress}:5602`,
+      other: `https://${controlPlaneAddress}:5602`,
     },
-  ])('$title: not pulled', async ({ server, right, image }) => {
-    const namespace = await newNamespace();
+  ])('$title: not pulled', async ({ server, right, image, other }) => {
+    const [namespace, neighbour] = [await newNamespace(), await newNamespace()];
     await add(namespace, server);
-    // From here on the credential counts.
+    // Nodes trust a registry for all namespaces: without the neighbour's credential they would not even ask this one for the image.
+    await add(neighbour, other);
+    // From here on each credential counts.
     await pulled(namespace, `${right}/${repository}:1`);
-    expect(await pull(namespace, `${image}/${repository}:1`)).not.toBe('Running');
+    await pulled(neighbour, `${image}/${repository}:1`);
+    await unauthorized(namespace, `${image}/${repository}:1`);
     await cluster.svc3('regcred', 'remove', server, '-n', namespace);
+    await cluster.svc3('regcred', 'remove', other, '-n', neighbour);
   });
 });
 
