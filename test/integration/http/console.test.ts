@@ -1,4 +1,5 @@
 import type { Duplex } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
@@ -20,17 +21,26 @@ let namespace: string;
 const runners = new Map<string, RunnerClient>();
 /** The sockets of streams that the api serves. */
 const sockets = new Set<Duplex>();
+/** Name and content of the files that came to the store, which takes none. */
+const uploaded: [fileName: string, content: string][] = [];
 
 beforeAll(async () => {
   cluster = await testCluster();
   namespace = await uniqueNamespace(cluster.client, 'console');
-  api = await startTestApi(cluster.client, {
+  api = await startTestApi(cluster.client, ({ transfer }) => ({
     runners: {
       openVnc: async (vm) => runnerOf(vm).openVnc(),
       openSerial: async (vm) => runnerOf(vm).openSerial(),
       openTunnel: async (vm, port) => runnerOf(vm).openTunnel(port),
     },
-  });
+    transfer: {
+      ...transfer,
+      async upload({ fileName, content }) {
+        uploaded.push([fileName, await text(content)]);
+        throw new Svc3Error('Conflict', 'the store is full');
+      },
+    },
+  }));
   api.api.http.server.on('upgrade', (_request, socket: Duplex) => {
     sockets.add(socket);
     socket.once('close', () => sockets.delete(socket));
@@ -390,11 +400,13 @@ describe('the page of the API', () => {
     const { page, answers, openView, send } = await apiPage();
     await page.fill('#namespace', namespace);
     await openView('uploadImage');
-    const file = { name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('no disk') };
+    // As long as a disk may be: its size is known then.
+    const content = 'no disk'.padEnd(512, '.');
+    const file = { name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from(content) };
     await page.setInputFiles('#uploadImage input[type=file]', file);
     await send('uploadImage');
-    // This api has no store; what counts is that the file came to the route.
-    await answers('uploadImage', /^[45]\d\d [^]*"message"/);
+    await answers('uploadImage', /^409 [^]*the store is full/);
+    expect(uploaded).toEqual([['notes.txt', content]]);
   });
 
   test.each([375, 1440])('fits a window of %d points', async (width) => {
