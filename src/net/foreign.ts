@@ -1,3 +1,5 @@
+import { Gathered } from './gathered.ts';
+
 /**
  * Reads what somebody sends to its end, and no further than `limitBytes`: what is over is an error, and the source is destroyed, so that
  * nothing more of it is read.
@@ -9,15 +11,13 @@ export async function readWhole(
   limitBytes: number,
   tooLarge: () => Error,
 ): Promise<Buffer> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
+  const read = new Gathered(limitBytes);
   for await (const chunk of source) {
     const bytes = chunk instanceof Uint8Array ? chunk : Buffer.from(String(chunk));
-    size += bytes.length;
-    if (size > limitBytes) throw tooLarge();
-    chunks.push(bytes);
+    if (read.length + bytes.length > limitBytes) throw tooLarge();
+    read.add(bytes);
   }
-  return Buffer.concat(chunks, size);
+  return read.take();
 }
 
 /** What no honest sender needs: to parse 4 MiB of nested arrays takes a second, in which the process does nothing else. */

@@ -5,7 +5,9 @@ import { createGateway } from '../../src/http/legacy/gateway.ts';
 import { rows } from '../../src/http/legacy/table.ts';
 import { createDelegatedAuthorizer } from '../../src/http/auth/delegated.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
+import { heapInUse } from '../support/heap.ts';
 import { identity } from '../support/identity.ts';
+import { rawHttp2 } from '../support/rawhttp2.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../support/cluster.ts';
 import { answerOf, rawConnection, type RawAnswer } from '../support/websocket.ts';
 
@@ -128,6 +130,57 @@ describe('100 bodies of 1 MB that never end', () => {
     await expect.poll(heldBytes, poll).toBe(0);
   });
 });
+
+/** Bytes that have come over all connections of an api. */
+function countReceived({ api: { http } }: TestApi): () => number {
+  const sockets: TLSSocket[] = [];
+  http.server.on('secureConnection', (socket: TLSSocket) => sockets.push(socket));
+  return () => sockets.reduce((sum, { bytesRead }) => sum + bytesRead, 0);
+}
+
+/** Sign-ins, which need no right and no token, of 1 MiB less a byte each. */
+const inPieces = {
+  'chunks of HTTP/1.1': async (to: TestApi, count: number): Promise<number> => {
+    const head = ['POST /ui/session HTTP/1.1', 'Host: localhost', 'Transfer-Encoding: chunked', '', ''];
+    const chunks = Buffer.from('8\r\naaaaaaaa\r\n'.repeat(megabyte / 8 - 1));
+    for (let each = 0; each < count; each += 1) {
+      const socket = await rawConnection(to);
+      onTestFinished(() => void socket.destroy());
+      socket.on('error', () => undefined);
+      socket.write(head.join('\r\n'));
+      socket.write(chunks);
+    }
+    return count * chunks.length;
+  },
+  'frames of HTTP/2': async (to: TestApi, count: number): Promise<number> => {
+    const connection = await rawHttp2(to);
+    onTestFinished(() => void connection.socket.destroy());
+    const frames = megabyte / 8 - 1;
+    const sent = Array.from({ length: count }, (_, index) => {
+      const stream = 2 * index + 1;
+      connection.post(stream, '/ui/session');
+      return connection.send(stream, Buffer.alloc(8, 'a'), frames);
+    });
+    await Promise.all(sent);
+    return count * frames * (9 + 8);
+  },
+} as const;
+
+test.each(['chunks of HTTP/1.1', 'frames of HTTP/2'] as const)(
+  'bodies in %s of 8 bytes take the memory of their bytes',
+  async (kind) => {
+    const usual = await startTestApi(cluster.client);
+    onTestFinished(() => usual.close());
+    const received = countReceived(usual);
+    const before = heapInUse();
+    const bytes = await inPieces[kind](usual, 4);
+    await expect.poll(received, poll).toBeGreaterThanOrEqual(bytes);
+    expect(heapInUse() - before).toBeLessThan(32 * megabyte);
+    const headers = { origin: usual.baseUrl, 'sec-fetch-site': 'same-origin' };
+    const signedIn = await usual.call('POST', '/ui/session', { body: { token: 'nonsense' }, headers });
+    expect(signedIn.status).toBe(401);
+  },
+);
 
 test('a body that is too large is refused with 413 and holds nothing', async () => {
   const { status } = await api.call('POST', configs(), {

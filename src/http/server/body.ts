@@ -3,6 +3,7 @@ import type { Http2ServerRequest } from 'node:http2';
 import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Svc3Error } from '../../errors.ts';
+import { Gathered } from '../../net/gathered.ts';
 import type { HeldBytes } from './bytebudget.ts';
 import { parseJson } from './json.ts';
 import { findState } from './requeststate.ts';
@@ -29,31 +30,30 @@ function readBody(
     );
   }
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    let bytes = 0;
+    const body = new Gathered(declared || maxJsonBytes);
     const timer = setTimeout(() => {
       end(refuse('BadRequest', `body: was not received within ${timeoutMs / 1000} seconds`));
     }, timeoutMs);
     const end = (error?: Error): void => {
       clearTimeout(timer);
       stream.off('data', onData);
+      // Also of a body that is refused: listeners stay on the stream, and would keep what came of it.
+      const bytes = body.take();
       if (error === undefined) {
-        resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks));
+        resolve(bytes);
         return;
       }
-      chunks.length = 0;
       held?.release();
       reject(error);
     };
     const onData = (chunk: Buffer): void => {
-      bytes += chunk.length;
-      if (bytes > maxJsonBytes) {
+      if (body.length + chunk.length > maxJsonBytes) {
         end(refuse('RequestEntityTooLarge', `body: must not be larger than ${maxJsonBytes} bytes`));
         return;
       }
       try {
-        held?.take(chunk.length);
-        chunks.push(chunk);
+        held?.take(body.growthFor(chunk));
+        body.add(chunk);
       } catch (error) {
         end(error as Error);
       }

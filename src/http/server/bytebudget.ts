@@ -22,7 +22,7 @@ export interface HeldBytes {
   release(): void;
 }
 
-/** Counts the bytes of request bodies that are held in memory; what has not come counts nothing. */
+/** Counts the memory that is taken for request bodies, which grows as they come. */
 export class ByteBudget {
   readonly #limits: ByteBudgetLimits;
   readonly #byIdentity = new Map<string, number>();

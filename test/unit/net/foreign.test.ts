@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parseForeignJson, readWhole } from '../../../src/net/foreign.ts';
+import { heapInUse } from '../../support/heap.ts';
 
 const parse = (text: string) => parseForeignJson(Buffer.from(text));
 
@@ -62,6 +63,18 @@ describe('what is read whole', () => {
     await expect(readWhole(source, 10_000, tooLarge)).rejects.toThrow('too large');
     expect(source.destroyed).toBe(true);
     expect(given).toBeLessThan(15);
+  });
+
+  test('takes the memory of its bytes, in however small pieces it comes', async () => {
+    const before = heapInUse();
+    let grown = 0;
+    async function* bytes() {
+      for (let left = 300_000; left > 0; left -= 1) yield Buffer.from('a');
+      grown = heapInUse() - before;
+    }
+    const read = await readWhole(bytes(), 300_000, tooLarge);
+    expect(read.equals(Buffer.alloc(300_000, 'a'))).toBe(true);
+    expect(grown).toBeLessThan(8 * 1024 * 1024);
   });
 
   test('of a source that breaks is its error', async () => {

@@ -36,12 +36,12 @@ export async function virtualSizeOf(
 
 /** Ends the stream after its first `headerBytes`. */
 async function beginning(stream: Readable): Promise<Buffer> {
-  const chunks: Buffer[] = [];
+  const head = Buffer.alloc(headerBytes);
   let bytes = 0;
   for await (const chunk of stream as AsyncIterable<Buffer>) {
-    chunks.push(chunk);
-    bytes += chunk.length;
-    if (bytes >= headerBytes) break;
+    // Kept as they are, pieces of a byte would take far more than their bytes.
+    bytes += chunk.copy(head, bytes);
+    if (bytes === headerBytes) break;
   }
-  return Buffer.concat(chunks).subarray(0, headerBytes);
+  return head.subarray(0, bytes);
 }
