@@ -2,6 +2,7 @@ import { vms } from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
 import { Svc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
+import { requireMeant } from '../wire/saving.ts';
 import { settingsOf } from '../wire/vm.ts';
 import { vmChangeOf, type VmChangeRequest } from '../wire/vmchange.ts';
 import { refuseGpuPassthrough, type InstallationSettings } from './deploy.ts';
@@ -20,6 +21,8 @@ export interface ChangeEnvironment {
 export interface ChangeOptions {
   /** Until the operator has looked at the change, so that the VM says what of it waits; 30 s at most. */
   readonly wait: boolean;
+  /** UID of the VM that is meant: another one of its name is left alone. */
+  readonly uid?: string | undefined;
   /** Called with every state that is seen. */
   progress?(vm: Vm): void;
   /** Told what was asked for and is not so. */
@@ -38,7 +41,7 @@ const timeoutMs = 30_000;
  * Changes settings of a VM with the caller's rights: what the request names, and nothing else. What applies when, and what never changes,
  * kube-apiserver and the operator say (docs/vmchanges.md).
  *
- * @throws Svc3Error Invalid that names the fields of the request, NotFound
+ * @throws Svc3Error Invalid that names the fields of the request, NotFound; Conflict where it is another than `uid` says
  */
 export async function changeVm(
   { caller, find, settings, wait }: ChangeEnvironment,
@@ -46,6 +49,8 @@ export async function changeVm(
   request: VmChangeRequest,
   options: ChangeOptions,
 ): Promise<Changed> {
+  const { uid } = options;
+  if (uid !== undefined) requireMeant(await find(), uid);
   const installation = await settings();
   const spec = vmChangeOf(request, {
     hostPortsAllowed: installation?.hostPortsAllowed,
@@ -56,7 +61,10 @@ export async function changeVm(
       details: { causes: [{ field: 'body', message: 'names no setting to change' }] },
     });
   if (request.gpuPassthrough === true) refuseNewGpu(await find(), installation);
-  const patch = { type: 'merge', body: { spec } } as const;
+  const patch = {
+    type: 'merge',
+    body: { ...(uid === undefined ? {} : { metadata: { uid } }), spec },
+  } as const;
   const patched = await writing(() => caller.patch(vms, key, patch), deployFieldsOf(request));
   if (!options.wait) return { vm: patched, isSeen: false };
   const { generation = 0 } = patched.metadata;

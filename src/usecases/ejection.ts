@@ -1,6 +1,7 @@
 import { vms } from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
 import type { KubeClient } from '../kube/types.ts';
+import { requireMeant } from '../wire/saving.ts';
 
 export interface EjectionEnvironment {
   /** Whose right it is to change the VM. */
@@ -11,13 +12,17 @@ export interface EjectionEnvironment {
 /**
  * Asks for the medium in a VM's CD drive to be taken out. Nothing of a VM says when its runner has done so.
  *
+ * @param meant - UID of the VM that is meant: another one of its name is left alone
  * @returns what is said of it
+ * @throws Svc3Error NotFound; Conflict where it is another than `meant`
  */
-export async function eject({ caller, find }: EjectionEnvironment): Promise<string> {
+export async function eject({ caller, find }: EjectionEnvironment, meant?: string): Promise<string> {
   const vm = await find();
-  const { name, namespace } = vm.metadata;
+  requireMeant(vm, meant);
+  const { name, namespace, uid } = vm.metadata;
   // Also where there is none: whatever gives it one later, a configuration or a manifest, does not.
-  await caller.patch(vms, { name, namespace }, { type: 'merge', body: { spec: { iso: '' } } });
+  const body = { metadata: { uid }, spec: { iso: '' } };
+  await caller.patch(vms, { name, namespace }, { type: 'merge', body });
   return {
     some: `The CD drive of vm ${name} is being emptied`,
     asked: `The CD drive of vm ${name} was asked to be emptied before`,

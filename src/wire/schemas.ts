@@ -29,7 +29,14 @@ export const flag = z
 /** `?wait=reachable` waits longer. */
 export const deployWaitQuery = z.object({ wait: z.literal('reachable').or(flag).optional() });
 export const waitQuery = z.object({ wait: flag.optional() });
+export const meantUid = z
+  .string()
+  .max(64)
+  .optional()
+  .describe('UID of the VM that is meant: another one of its name is refused (409).');
+export const changeQuery = waitQuery.extend({ uid: meantUid });
 export const deletionQuery = waitQuery.extend({
+  uid: meantUid,
   deleteDisk: flag
     .optional()
     .describe('Whether a Persistent disk goes with the VM, whatever disk.whenDeleted says.'),

@@ -7,7 +7,7 @@ import { kindSettings } from './kindsettings.ts';
 import { configName, imageName, imageReference, label, poolName, subdomain, tag, vmName } from './names.ts';
 import { powerCommands, vmStates } from './powercommands.ts';
 import type { ReadonlyDeep } from './readonly.ts';
-import { description, size } from './schemas.ts';
+import { description, meantUid, size } from './schemas.ts';
 
 /** Schemas of VMs and their configurations in requests and replies of `/api/v1` (contract: "VMs"); field names are exact. */
 
@@ -161,14 +161,9 @@ export const vmPoolScaleBody = z
   })
   .meta({ id: 'VMPoolScaleRequest' });
 
-export const execBody = z.object({ command: z.enum(powerCommands) }).meta({ id: 'ExecRequest' });
-const meantVm = {
-  uid: z
-    .string()
-    .max(64)
-    .optional()
-    .describe('UID of the VM that is meant: another one of its name is refused (409).'),
-} as const;
+const meantVm = { uid: meantUid } as const;
+export const execBody = z.object({ command: z.enum(powerCommands), ...meantVm }).meta({ id: 'ExecRequest' });
+export const ejectBody = z.object(meantVm).meta({ id: 'EjectRequest' }).optional();
 export const saveBody = z
   .object({
     imageName,

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { images, nodes, vms } from '../../src/api/resources.ts';
 import type { Vm, VmStatus } from '../../src/api/vm.ts';
+import { ifFound } from '../../src/errors.ts';
 import { createGateway } from '../../src/http/legacy/gateway.ts';
 import { rows } from '../../src/http/legacy/table.ts';
 import { effective } from '../unit/controllers/vm/builders.ts';
@@ -49,7 +50,7 @@ const booted = {
   lastTransitionTime: '2026-11-01T10:00:00Z',
 } as const;
 
-type Ask = (method: string, path: string, body: object) => ReturnType<TestApi['call']>;
+type Ask = (method: string, path: string, body?: object) => ReturnType<TestApi['call']>;
 
 /** A replica that has heard of these VMs, and of all nodes, and then of nothing more. */
 async function aReplica(...known: string[]): Promise<Ask> {
@@ -108,6 +109,53 @@ test('a verb is for the VM that there is, also where that was made anew', async 
   const suspended = await ask('POST', path, { command: 'suspend' });
   expect([suspended.status, suspended.json.message]).toEqual([202, 'suspend of VM anew was accepted']);
   expect((await cluster.client.get(vms, 'anew', namespace)).spec.powerState).toBe('Suspended');
+});
+
+test('no verb is for a VM that was made anew where the one before is meant', async () => {
+  await create('meant', { powerState: 'Running', conditions: [booted] });
+  const ask = await aReplica('meant');
+  const before = await cluster.client.get(vms, 'meant', namespace);
+  await cluster.client.delete(vms, { name: 'meant', namespace });
+  await create('meant', { powerState: 'Running', conditions: [booted] });
+  const now = await cluster.client.get(vms, 'meant', namespace);
+  const path = `/api/v1/namespaces/${namespace}/vms/meant`;
+  const verbs = (uid: string | undefined): readonly [method: string, path: string, body?: object][] => {
+    const meaning = uid === undefined ? '' : `&uid=${uid}`;
+    return [
+      ['POST', `${path}/exec?wait=false`, { command: 'suspend', uid }],
+      ['PATCH', `${path}?wait=false${meaning}`, { cpu: 2 }],
+      ['POST', `${path}/eject`, { uid }],
+      ['DELETE', `${path}?wait=false&deleteDisk=true${meaning}`],
+      ['DELETE', `${path}?wait=false${meaning}`],
+    ];
+  };
+  for (const verb of verbs(before.metadata.uid)) {
+    const { status, json } = await ask(...verb);
+    expect([verb[1], status, json.message]).toEqual([
+      verb[1],
+      409,
+      expect.stringContaining('is another one'),
+    ]);
+  }
+  expect(await cluster.client.get(vms, 'meant', namespace)).toEqual(now);
+  const [suspend, change, eject] = verbs(now.metadata.uid);
+  const [, changeAny, ejectAny, , remove] = verbs(undefined);
+  for (const [status, verb] of [
+    [202, suspend],
+    [202, change],
+    [202, changeAny],
+    [200, eject],
+    [200, ejectAny],
+    [202, remove],
+  ] as const) {
+    const answer = await ask(...verb!);
+    expect([...verb!.slice(0, 2), answer.status, answer.text]).toEqual([
+      ...verb!.slice(0, 2),
+      status,
+      expect.any(String),
+    ]);
+  }
+  await expect.poll(() => ifFound(cluster.client.get(vms, 'meant', namespace))).toBeUndefined();
 });
 
 test('the disk of a VM that got one since is saved', async () => {

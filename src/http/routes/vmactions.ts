@@ -61,7 +61,8 @@ export const execVm = defineRoute({
     200: { description: 'Done.', schema: schemas.status },
     202: { description: 'It will be done.', schema: schemas.status },
     409: {
-      description: "The command does not fit the VM's state, has failed, or another one came in between.",
+      description:
+        "The command does not fit the VM's state, has failed, or another one came in between; or the VM is another than `uid` says.",
       schema: schemas.status,
     },
   },
@@ -70,8 +71,8 @@ export const execVm = defineRoute({
   example: { command: 'stop' },
   async handler(call) {
     const { vm } = call.params;
-    const { command } = call.body;
-    return (await exec(call))
+    const { command, uid } = call.body;
+    return (await exec(call, uid))
       ? { body: success(`VM ${vm} was ${powerVerbs[command].done}`) }
       : { status: 202, body: success(`${command} of VM ${vm} was accepted`, 202) };
   },

@@ -3,7 +3,7 @@ import { changeVm, type ChangeEnvironment } from '../../usecases/change.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { vmItem } from '../../wire/vm.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
-import { findVm } from '../server/lookup.ts';
+import { findLiveVm, findVm } from '../server/lookup.ts';
 import { defineRoute } from '../server/route.ts';
 import { waitSeen } from '../server/visible.ts';
 import { waiterOf } from '../server/waiter.ts';
@@ -15,12 +15,13 @@ export const patchVm = defineRoute({
   path: '/api/v1/namespaces/{namespace}/vms/{vm}',
   summary: 'Change settings of a VM; restartRequired of the reply says what waits for its next start.',
   params: schemas.vmParams,
-  query: schemas.waitQuery,
+  query: schemas.changeQuery,
   body: vmSchemas.vmChangeBody,
   bodyKind: 'json',
   replies: {
     200: { description: 'The VM, after the operator has looked at the change.', schema: vmSchemas.vmItem },
     202: { description: 'The VM; the operator has not looked at the change yet.', schema: vmSchemas.vmItem },
+    409: { description: 'It is another than `uid` says.', schema: schemas.status },
   },
   permission: { kind: 'native', group, resource: 'vms', verb: 'patch', scope: 'namespace', name: 'vm' },
   longRunning: true,
@@ -28,14 +29,16 @@ export const patchVm = defineRoute({
   async handler(call) {
     const { params, body, query, caller, services, signal } = call;
     const key = { namespace: params.namespace, name: params.vm };
+    const { uid } = query;
     const { gpuPassthroughEnabled, hostPortsAllowed, defaultNamespace } = services.settings;
     const environment: ChangeEnvironment = {
       caller: caller.client,
-      find: () => findVm(services, key),
+      // The cache may still have the one before.
+      find: () => (uid === undefined ? findVm : findLiveVm)(services, key),
       settings: () => Promise.resolve({ gpuPassthroughEnabled, hostPortsAllowed, defaultNamespace }),
       wait: waiterOf(call),
     };
-    const options = { wait: query.wait ?? true, warn: (text: string) => call.warn(text) };
+    const options = { wait: query.wait ?? true, uid, warn: (text: string) => call.warn(text) };
     const { vm, isSeen } = await changeVm(environment, key, body, options);
     if (isSeen) return { body: vmItem(vm) };
     await waitSeen(services.caches.vms.changes, vm, signal);

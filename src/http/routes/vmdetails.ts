@@ -43,13 +43,16 @@ export const ejectVm = defineRoute({
   summary: "Take the install medium out of a VM's CD drive.",
   params: schemas.vmParams,
   query: schemas.nothing,
-  body: schemas.nothing.optional(),
+  body: vmSchemas.ejectBody,
   bodyKind: 'json',
-  replies: { 200: { description: 'It is being taken out, or there is none.', schema: schemas.status } },
+  replies: {
+    200: { description: 'It is being taken out, or there is none.', schema: schemas.status },
+    409: { description: 'The VM is another than `uid` says.', schema: schemas.status },
+  },
   permission: vmRight('patch'),
-  async handler({ params: { namespace, vm: name }, caller, services }) {
+  async handler({ params: { namespace, vm: name }, body, caller, services }) {
     // As kube-apiserver has it: another replica may have given it a CD.
     const find = () => services.client.get(vms, name, namespace);
-    return { body: success(await eject({ caller: caller.client, find })) };
+    return { body: success(await eject({ caller: caller.client, find }, body?.uid)) };
   },
 });

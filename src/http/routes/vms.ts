@@ -174,11 +174,12 @@ export const deleteVm = defineRoute({
   replies: {
     200: { description: 'The VM is gone.', schema: schemas.status },
     202: { description: 'The VM is being deleted.', schema: schemas.status },
+    409: { description: 'It is another than `uid` says.', schema: schemas.status },
   },
   permission: { kind: 'native', ...vmPermission, verb: 'delete', name: 'vm' },
   longRunning: true,
   async handler(call) {
-    const goesOn = await remove(call);
+    const goesOn = await remove(call, call.query.uid);
     return goesOn === undefined
       ? { body: success(`Successfully deleted vm ${call.params.vm}`) }
       : { status: 202, body: success(goesOn, 202) };

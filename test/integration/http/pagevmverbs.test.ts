@@ -114,16 +114,34 @@ test('a VM that was made anew under its name is not what a dialog of the one bef
   await signIn(page, adminToken);
   await client.delete(vms, { name: 'remade', namespace: it.namespace });
   const after = await made();
+  const { spec } = await find('remade');
   const dialog = page.getByRole('dialog');
-  const refusal = dialog.getByRole('alert').filter({ hasText: 'is another one' });
-  for (const verb of ['Save', 'Commit']) {
+  const another = { hasText: 'is another one' };
+  const refusal = dialog.getByRole('alert').filter(another);
+  const verbs: readonly [verb: string, fill?: () => Promise<void>][] = [
+    ['Save'],
+    ['Stop'],
+    ['Restart'],
+    ['Change', () => dialog.getByLabel('CPU', { exact: true }).fill('7')],
+    ['Delete'],
+    ['Delete', () => dialog.getByLabel('Delete the disk that it boots from').check()],
+    ['Commit'],
+  ];
+  // It asks nothing before.
+  await page.getByRole('button', { name: 'Suspend', exact: true }).click();
+  await page.getByRole('main').getByRole('alert').filter(another).waitFor();
+  for (const [verb, fill] of verbs) {
     await page.getByRole('button', { name: `${verb} …` }).click();
+    await fill?.();
     await dialog.getByRole('button', { name: verb, exact: true }).click();
     await refusal.waitFor();
-    if (verb === 'Save') await dialog.getByRole('button', { name: 'Cancel' }).click();
+    if (verb !== 'Commit') await dialog.getByRole('button', { name: 'Cancel' }).click();
   }
   expect((await imageOf('remade-base')).spec.commit).toBeUndefined();
   expect(await ifFound(imageOf('remade-saved'))).toBeUndefined();
+  const stays = await find('remade');
+  expect([stays.metadata.uid, stays.spec]).toEqual([after.uid, spec]);
+  expect(stays.metadata.deletionTimestamp).toBeUndefined();
   told = after;
   await dialog.waitFor({ state: 'detached' });
   await page.getByRole('button', { name: 'Commit …' }).waitFor();

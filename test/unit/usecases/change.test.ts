@@ -61,6 +61,22 @@ describe('a change of a VM', () => {
     expect(warnings).toEqual(['a new one']);
   });
 
+  test('of another VM than the one that is meant is refused', async () => {
+    const { run, patch } = world([lookedAt()]);
+    await expect(run({ cpu: 4 }, { uid: 'before' })).rejects.toMatchObject({
+      reason: 'Conflict',
+      message: 'VM web is another one: its UID is vm-uid and not before',
+    });
+    expect(patch).not.toHaveBeenCalled();
+    await run({ cpu: 4 }, { uid: 'vm-uid' });
+    // It may have been made anew since it was looked at.
+    expect(patch).toHaveBeenCalledWith(
+      expect.anything(),
+      { namespace: 'team', name: 'web' },
+      { type: 'merge', body: { metadata: { uid: 'vm-uid' }, spec: { cpu: 4 } } },
+    );
+  });
+
   test('is accepted at once where nobody waits, and where the operator does not look at it', async () => {
     const { run, patched } = world();
     expect(await run({ cpu: 4 }, { wait: false })).toEqual({ vm: patched, isSeen: false });

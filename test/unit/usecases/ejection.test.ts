@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import type { EffectiveSettings, Vm, VmSpec } from '../../../src/api/vm.ts';
 import type { KubeClient } from '../../../src/kube/types.ts';
 import { eject } from '../../../src/usecases/ejection.ts';
@@ -39,5 +39,21 @@ test.each<[where: string, vm: Vm, said: string]>([
     patch: async (_resource: unknown, key: unknown, { body }: { body: unknown }) => written.push([key, body]),
   } as unknown as KubeClient;
   expect(await eject({ caller, find: async () => vm })).toBe(said);
-  expect(written).toEqual([[{ name: 'web', namespace: 'team' }, { spec: { iso: '' } }]]);
+  const body = { metadata: { uid: 'vm-uid' }, spec: { iso: '' } };
+  expect(written).toEqual([[{ name: 'web', namespace: 'team' }, body]]);
+});
+
+test('the CD of another VM than the one that is meant stays', async () => {
+  const patch = vi.fn<KubeClient['patch']>();
+  const environment = {
+    caller: { patch } as unknown as KubeClient,
+    find: async () => placed({}, medium),
+  };
+  await expect(eject(environment, 'before')).rejects.toMatchObject({
+    reason: 'Conflict',
+    message: 'VM web is another one: its UID is vm-uid and not before',
+  });
+  expect(patch).not.toHaveBeenCalled();
+  await eject(environment, 'vm-uid');
+  expect(patch).toHaveBeenCalledTimes(1);
 });

@@ -26,7 +26,7 @@ export function Actions({
   readonly done: string;
   readonly onDone: (text: string) => void;
 }) {
-  const { namespace, name, saves = [] } = vm;
+  const { namespace, name, uid, saves = [] } = vm;
   const [asked, setAsked] = useState<Asked>();
   const [problem, setProblem] = useState<string>();
   const [hasScreen, setScreen] = useState(false);
@@ -35,7 +35,7 @@ export function Actions({
   const close = (): void => setAsked(undefined);
   const exec = async (command: PowerCommand): Promise<void> => {
     const path = `${inNamespace(namespace, 'vms', name, 'exec')}?wait=false`;
-    setDone((await call<{ message: string }>('POST', path, { command })).body.message);
+    setDone((await call<{ message: string }>('POST', path, { command, uid })).body.message);
   };
   // What is open can be closed, whatever has become of the VM and the rights since.
   const isUp = vm.status === 'Running' || vm.status === 'Suspended';

@@ -13,6 +13,11 @@ interface Asking {
   readonly onDone: (text: string) => void;
 }
 
+/** In the query of a request: that it means this very VM, and not another one that has got its name by now. */
+function meaning({ uid }: VmItem): string {
+  return uid === undefined ? '' : `uid=${encodeURIComponent(uid)}`;
+}
+
 const firstToChange = [
   'cpu',
   'memory',
@@ -25,8 +30,9 @@ const firstToChange = [
 /** Asks for the settings that are to be others, and says what of them waits for the next start. */
 export function Change({ vm, onClose, onDone }: Asking) {
   const { namespace, name, pool } = vm;
+  const path = `${inNamespace(namespace, 'vms', name)}?${meaning(vm)}`;
   const change = async (body: Readonly<Record<string, unknown>>): Promise<void> =>
-    onDone(outcomeOfChange(await call<VmItem>('PATCH', inNamespace(namespace, 'vms', name), body)));
+    onDone(outcomeOfChange(await call<VmItem>('PATCH', path, body)));
   return (
     <FormDialog
       title={`Change ${name}`}
@@ -49,10 +55,10 @@ export function Change({ vm, onClose, onDone }: Asking) {
 }
 
 /** Says what ejecting the ISO means, and does it. */
-export function Eject({ vm: { namespace, name, iso }, onClose, onDone }: Asking) {
+export function Eject({ vm: { namespace, name, uid, iso }, onClose, onDone }: Asking) {
   const eject = async (): Promise<void> => {
     const path = inNamespace(namespace, 'vms', name, 'eject');
-    onDone((await call<{ message: string }>('POST', path)).body.message);
+    onDone((await call<{ message: string }>('POST', path, { uid })).body.message);
   };
   return (
     <Confirm title={`Eject the ISO of ${name}?`} verb="Eject" act={eject} onClose={onClose}>
@@ -159,7 +165,7 @@ export function Delete({ vm, onClose, onDone }: Asking) {
   const { guest, disks } = meaningOfDeletion(vm);
   const [isDiskDeleted, setDiskDeleted] = useState(false);
   const remove = async (): Promise<void> => {
-    const query = `?wait=false${isDiskDeleted ? '&deleteDisk=true' : ''}`;
+    const query = `?wait=false${isDiskDeleted ? '&deleteDisk=true' : ''}&${meaning(vm)}`;
     try {
       const { body, warnings } = await call<{ message?: string }>(
         'DELETE',

@@ -2,8 +2,10 @@ import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Image } from '../../../../src/api/image.ts';
 import type { KubeObject } from '../../../../src/api/object.ts';
 import type { Vm } from '../../../../src/api/vm.ts';
-import { commitVm, saveVm } from '../../../../src/http/routes/vmactions.ts';
-import { deployVm } from '../../../../src/http/routes/vms.ts';
+import { commitVm, execVm, saveVm } from '../../../../src/http/routes/vmactions.ts';
+import { patchVm } from '../../../../src/http/routes/vmchange.ts';
+import { ejectVm } from '../../../../src/http/routes/vmdetails.ts';
+import { deleteVm, deployVm } from '../../../../src/http/routes/vms.ts';
 import type { Watchers } from '../../../../src/http/server/watchers.ts';
 import { condition } from '../../controllers/image/builders.ts';
 import { aVm, effective } from '../../controllers/vm/builders.ts';
@@ -111,6 +113,15 @@ describe('a VM that was deleted and made again', () => {
     const committing = async () => commitVm.handler(call({ params, body: { uid: 'before' } }));
     await expect(saving()).rejects.toMatchObject(refusal);
     await expect(committing()).rejects.toMatchObject(refusal);
+    const uid = 'before';
+    const others: readonly (() => Promise<unknown>)[] = [
+      async () => execVm.handler(call({ params, body: { command: 'stop', uid } })),
+      async () => deleteVm.handler(call({ params, query: { uid } })),
+      async () => deleteVm.handler(call({ params, query: { uid, deleteDisk: true } })),
+      async () => patchVm.handler(call({ params, query: { uid }, body: { cpu: 4 } })),
+      async () => ejectVm.handler(call({ params, body: { uid } })),
+    ];
+    for (const verb of others) await expect(verb()).rejects.toMatchObject(refusal);
     expect(written).toEqual([]);
   });
 });
