@@ -24,6 +24,7 @@ import { createAnswerLines } from '../http/server/accesslog.ts';
 import { createDelegatedAuthorizer } from '../http/auth/delegated.ts';
 import { createImageTransfer } from '../http/uploads/imagetransfer.ts';
 import { createResumableUploads } from '../http/uploads/resumableuploads.ts';
+import { UploadTurns } from '../http/uploads/turns.ts';
 import { createUploadTargets } from '../usecases/uploadtarget.ts';
 import { cachesOf, createApi, type Api } from '../http/server/process.ts';
 import { withinReach } from '../http/remotes/reach.ts';
@@ -124,6 +125,7 @@ async function createServices(
   const store = { url: settings.SVC3_STORE_URL, prefix: settings.SVC3_STORE_PREFIX };
   const registries = createNamespaceRegistries(client, store);
   const uploadTargets = createUploadTargets(client);
+  const turns = new UploadTurns();
   const catalog = createRemoteCatalog(settings.SVC3_REMOTE_REGISTRIES, (registry, namespace) =>
     registries.look(namespace, registry),
   );
@@ -137,8 +139,9 @@ async function createServices(
     }),
     log,
     registryLogin: verifyLogin,
-    transfer: createImageTransfer(uploadTargets, registries, store),
+    transfer: createImageTransfer(uploadTargets, registries, store, turns),
     uploads: createResumableUploads(uploadTargets, registries, store, {
+      turns,
       expiryMs: settings.SVC3_UPLOAD_EXPIRY_HOURS * 3_600_000,
     }),
     remotes: withinReach(catalog, store),

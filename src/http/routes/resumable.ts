@@ -7,6 +7,7 @@ import * as schemas from '../../wire/schemas.ts';
 import type { ResumableUploads, UploadState } from '../server/services.ts';
 import { success } from '../server/status.ts';
 import { waitAnnotated } from '../server/visible.ts';
+import { passUnread } from '../uploads/diskbody.ts';
 import type { UploadFacts, UploadTarget } from '../../usecases/uploadtarget.ts';
 import { uploadPermission, uploadTag as tag } from './uploadrights.ts';
 
@@ -90,7 +91,9 @@ export async function takeUnmeasured(
   const { uploads } = call.services;
   const { id } = await uploads.begin(target, { size: undefined, ...said });
   const coming =
-    content === undefined ? contentOf(call) : { content, length: undefined, isWhole: () => true };
+    content === undefined
+      ? contentOf(call)
+      : { ...senderOf(call), content, length: undefined, isWhole: () => true };
   try {
     const { taken } = await uploads.append(target, id, { ...coming, offset: 0, isLast: true });
     if (taken === undefined) throw new Svc3Error('BadRequest', 'body: ended before the disk did');
@@ -98,6 +101,7 @@ export async function takeUnmeasured(
   } catch (error) {
     // What nobody goes on with is given up after a day.
     if (!leavesOpen(error)) await uploads.cancel(target, id).catch(() => undefined);
+    if (content === undefined && call.upload !== undefined) passUnread(call.upload.stream);
     throw error;
   }
 }
@@ -113,11 +117,17 @@ export async function takenReply(
   return { status: 202, body: imageItem(taken) };
 }
 
+type Sender = Pick<Appended, 'identity' | 'signal'>;
+
+const senderOf = ({ caller, signal }: AnyCall<unknown>): Sender => ({ identity: caller.key, signal });
+
 /** The body as it comes, and whether it has come whole. */
-function contentOf({ upload }: AnyCall<unknown>): Pick<Appended, 'content' | 'length' | 'isWhole'> {
+function contentOf(call: AnyCall<unknown>): Sender & Pick<Appended, 'content' | 'length' | 'isWhole'> {
+  const { upload } = call;
   if (upload === undefined) throw invalidField('body', 'is required', 'FieldValueRequired');
   const { contentLength: length } = upload;
   return {
+    ...senderOf(call),
     content: upload.stream as AsyncIterable<Buffer>,
     length,
     isWhole: (received) => (length === undefined ? !upload.isCut() : received === length),
@@ -138,8 +148,7 @@ async function proceed(
     if (taken === undefined) return { headers, body: bodyOf(state) };
     return { ...(await takenReply(call, target.kind, taken)), headers };
   } catch (error) {
-    // A client that still sends can read its refusal.
-    call.upload?.stream.resume();
+    if (call.upload !== undefined) passUnread(call.upload.stream);
     throw error;
   }
 }

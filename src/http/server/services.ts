@@ -68,7 +68,11 @@ export interface ResumableUploads {
   ): Promise<UploadState>;
   /** @throws NotFound. */
   state(target: UploadTarget, id: string): Promise<UploadState>;
-  /** What comes is kept, also when it breaks off; after the last byte the object is made (`taken`). */
+  /**
+   * What comes is kept, also when it breaks off; after the last byte the object is made (`taken`).
+   *
+   * @throws TooManyRequests when as many uploads as may are under way for longer than it waits.
+   */
   append(
     target: UploadTarget,
     id: string,
@@ -80,6 +84,10 @@ export interface ResumableUploads {
       readonly isLast: boolean;
       /** Whether so many bytes are all that were to come. */
       isWhole(received: number): boolean;
+      /** Of the caller: identities take turns. */
+      readonly identity: string;
+      /** Aborted when the client hangs up. */
+      readonly signal: AbortSignal;
     },
   ): Promise<UploadState & { readonly taken?: Image | Iso }>;
   cancel(target: UploadTarget, id: string): Promise<void>;

@@ -65,6 +65,13 @@ function partOf(headers: string): Part {
   return { name: parameters.get('name') ?? '', fileName };
 }
 
+/** Lets the rest of a body pass, so that a client that still sends can read its refusal. */
+export function passUnread(stream: Readable): void {
+  // Whoever has read a part of it may still listen for more, and a stream does not flow meanwhile.
+  stream.on('data', () => undefined);
+  stream.resume();
+}
+
 type Chunks = AsyncIterator<Buffer>;
 
 /** Reads parts until the file's content begins; `offset` counts the bytes of the body in front of it. */
@@ -176,7 +183,7 @@ async function formBody(upload: Upload): Promise<DiskBody> {
   const chunks = upload.stream.iterator({ destroyOnReturn: false }) as Chunks;
   const discard = (): void => {
     void chunks.return?.();
-    upload.stream.resume();
+    passUnread(upload.stream);
   };
   try {
     return { ...(await fileOf(upload, chunks)), discard };
@@ -226,6 +233,6 @@ export async function readDiskBody(upload: Upload): Promise<DiskBody> {
     fileName: '',
     size: length,
     content: upload.stream,
-    discard: () => upload.stream.resume(),
+    discard: () => passUnread(upload.stream),
   };
 }

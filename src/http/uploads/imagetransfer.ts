@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { PassThrough, pipeline } from 'node:stream';
+import { PassThrough, pipeline, Readable } from 'node:stream';
 import { isSvc3Error, leavesOpen, Svc3Error } from '../../errors.ts';
 import { imageAnnotations } from '../../api/image.ts';
 import { repositoryPathOf } from '../../controllers/image/repositorypath.ts';
@@ -11,6 +11,7 @@ import { resolveImage, type ResolvedImage } from '../../registry/image.ts';
 import { parseReference } from '../../registry/reference.ts';
 import type { DiskDownload, ImageTransfer } from '../server/services.ts';
 import type { UploadTargets } from '../../usecases/uploadtarget.ts';
+import { UploadTurns } from './turns.ts';
 
 const endings = /\.(qcow2|raw|img|iso)$/i;
 
@@ -24,14 +25,17 @@ function layerName(kind: 'Image' | 'ISO', fileName: string): string {
  * Streams between clients and the store with the namespace's own credential; nothing lands on a disk of the api. An upload
  * becomes visible only when it is whole: the object is made (or an object that waits for its upload is annotated) after
  * the last byte is in the store, so that a broken upload leaves nothing.
+ *
+ * @param turns - of all uploads of the process; default: of these alone
  */
 export function createImageTransfer(
   targets: UploadTargets,
   registries: NamespaceRegistries,
   store: StoreSettings,
+  turns = new UploadTurns(),
 ): ImageTransfer {
   return {
-    async upload({ kind, namespace, name, fileName, description, architecture, size, content, signal }) {
+    async upload({ kind, namespace, name, fileName, description, architecture, size, ...sent }) {
       if (store.url === '')
         throw new Svc3Error('Conflict', 'this installation has no image store (chart value store.url)');
       const target = { kind, namespace, name };
@@ -40,17 +44,19 @@ export function createImageTransfer(
       const { registry: host, repository } = repositoryPathOf(store, kind, namespace, name);
       const registry = await registries.open(namespace, host);
       try {
-        const { digest } = await pushDisk(registry, {
+        const disk = {
           repository,
           tag: `upload-${id}`,
           architecture: architecture ?? 'amd64',
           fileName: layerName(kind, fileName),
           size,
-          content,
           // Two uploads of the same bytes are two images: one may be deleted, the other may not.
           annotations: { [imageAnnotations.uploadId]: id },
-          signal,
-        });
+          signal: sent.signal,
+        };
+        const { digest } = await turns.run({ ...sent, identity: sent.caller.key }, (content) =>
+          pushDisk(registry, { ...disk, content: Readable.from(content, { objectMode: false }) }),
+        );
         return await targets
           .handOver(target, { id, digest, uid, description, architecture })
           .catch(async (error: unknown) => {

@@ -16,6 +16,7 @@ import {
 } from '../../registry/parts.ts';
 import type { ResumableUploads, UploadState } from '../server/services.ts';
 import type { UploadTarget, UploadTargets } from '../../usecases/uploadtarget.ts';
+import { UploadTurns } from './turns.ts';
 
 /** What is known of an upload beside its bytes, in the annotations of its list of parts. */
 const facts = {
@@ -34,7 +35,11 @@ export interface ResumableUploadOptions {
   readonly partBytes?: number;
   /** An upload without progress for so long has been given up. */
   readonly expiryMs?: number;
+  /** Those of all uploads of the process; default: of these alone. */
+  readonly turns?: UploadTurns;
 }
+
+type Appended = Parameters<ResumableUploads['append']>[2];
 
 interface Opened {
   readonly client: RegistryClient;
@@ -62,11 +67,14 @@ class StoredUploads implements ResumableUploads {
   readonly #parts: Parts;
   readonly #partBytes: number | undefined;
   readonly #expiryMs: number;
+  readonly #turns: UploadTurns;
 
-  constructor(parts: Parts, { partBytes, expiryMs = defaultUploadExpiryMs }: ResumableUploadOptions) {
+  constructor(parts: Parts, options: ResumableUploadOptions) {
+    const { partBytes, expiryMs = defaultUploadExpiryMs, turns = new UploadTurns() } = options;
     this.#parts = parts;
     this.#partBytes = partBytes;
     this.#expiryMs = expiryMs;
+    this.#turns = turns;
   }
 
   async begin(
@@ -96,10 +104,15 @@ class StoredUploads implements ResumableUploads {
     });
   }
 
-  append(
+  append(target: UploadTarget, id: string, bytes: Appended): ReturnType<ResumableUploads['append']> {
+    // How far the upload is is asked when its turn has come: another request may have gone on with it until then.
+    return this.#turns.run(bytes, (content) => this.#append(target, id, { ...bytes, content }));
+  }
+
+  #append(
     target: UploadTarget,
     id: string,
-    { offset, content, isLast, length, isWhole }: Parameters<ResumableUploads['append']>[2],
+    { offset, content, isLast, length, isWhole }: Appended,
   ): ReturnType<ResumableUploads['append']> {
     return this.#inStore(target, async (opened) => {
       const list = await this.#listOf(opened, target, id);

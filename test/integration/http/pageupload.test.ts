@@ -247,6 +247,43 @@ test('files that are chosen are images', async () => {
   expect(watched.faults).toEqual([]);
 });
 
+test('of many files that are chosen a few are sent at a time, and all are', async () => {
+  const { cluster, api, namespace } = it;
+  const token = await identity(cluster.client, 'hoarder', { namespace, clusterRole: 'cluster-admin' });
+  const { page, watched } = await opened(api.baseUrl, token);
+  const names = Array.from({ length: 6 }, (_, index) => `many-${index}`);
+  const open = new Set<string>();
+  let most = 0;
+  const goOn = Promise.withResolvers<void>();
+  await page.route('**/upload/image/**', async (route) => {
+    const { pathname } = new URL(route.request().url());
+    open.add(pathname);
+    most = Math.max(most, open.size);
+    await goOn.promise;
+    const reply = await route.fetch();
+    open.delete(pathname);
+    await route.fulfill({ response: reply });
+  });
+  const [chooser] = await Promise.all([
+    page.waitForEvent('filechooser'),
+    page.getByLabel('Drop files here').click(),
+  ]);
+  const mimeType = 'application/octet-stream';
+  const files = names.map((name) => ({ name: `${name}.qcow2`, mimeType, buffer: randomBytes(1000) }));
+  await chooser.setFiles(files);
+  await expect.poll(() => page.getByText('Waiting for its turn').count()).toBe(3);
+  await expect.poll(() => open.size).toBe(3);
+  await expectGoodLooks(page);
+  // One that has not begun is given up before the server hears of it.
+  await page.getByRole('button', { name: 'Give up many-5' }).click();
+  await page.getByRole('alert').filter({ hasText: 'the upload was given up' }).waitFor();
+  goOn.resolve();
+  await expect.poll(() => page.getByText('Sent.', { exact: true }).count()).toBe(5);
+  expect(most).toBe(3);
+  expect(await ifFound(cluster.client.get(images, 'many-5', namespace))).toBeUndefined();
+  expect(watched.faults).toEqual([]);
+});
+
 test('an upload that is given up leaves nothing behind, and its name free', async () => {
   const { cluster, api, namespace } = it;
   const token = await identity(cluster.client, 'quitter', { namespace, clusterRole: 'cluster-admin' });

@@ -1,15 +1,29 @@
 import { randomBytes } from 'node:crypto';
 import { request as httpsRequest } from 'node:https';
 import { Readable } from 'node:stream';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { images } from '../../../src/api/resources.ts';
+import { UploadTurns, type UploadedContent } from '../../../src/http/uploads/turns.ts';
+import { identity } from '../../support/identity.ts';
 import { startTransferApi, type TransferApi } from './transferharness.ts';
 
+class CountedTurns extends UploadTurns {
+  underWay = 0;
+
+  override run<T>(sent: UploadedContent, work: (content: AsyncIterable<Buffer>) => Promise<T>): Promise<T> {
+    return super.run(sent, async (content) => {
+      this.underWay += 1;
+      return work(content).finally(() => (this.underWay -= 1));
+    });
+  }
+}
+
 let transfer: TransferApi;
+const turns = new CountedTurns({ total: 4 });
 const disk = randomBytes(450_000);
 
 beforeAll(async () => {
-  transfer = await startTransferApi('resumable');
+  transfer = await startTransferApi('resumable', turns);
 });
 
 afterAll(() => transfer?.close());
@@ -186,6 +200,46 @@ describe('a resumable upload', () => {
     expect((await patch(location, 0, disk)).status).toBe(409);
     expect(await store.tags(repository('raced'))).toHaveLength(1);
   });
+});
+
+/** A request that has sent less than it says it will, until it is told to end. */
+function held(location: string): { answered(): number; end(): void } {
+  const { api, cluster } = transfer;
+  let status = 0;
+  const headers = { authorization: `Bearer ${cluster.adminToken}`, 'content-length': String(disk.length) };
+  const sent = httpsRequest(`${api.baseUrl}${location}`, {
+    method: 'PATCH',
+    ca: api.tls.cert,
+    headers: { 'upload-offset': '0', ...headers },
+  });
+  sent.on('response', (reply) => {
+    status = reply.statusCode ?? 0;
+    reply.resume();
+  });
+  sent.on('error', () => undefined);
+  onTestFinished(() => void sent.destroy());
+  sent.write(disk.subarray(0, 1000));
+  return { answered: () => status, end: () => sent.end(disk.subarray(1000)) };
+}
+
+test('uploads beyond those that are read at a time wait for their turn, those of other identities not behind them', async () => {
+  const { cluster, namespace } = transfer;
+  const token = await identity(cluster.client, 'other', { namespace, clusterRole: 'cluster-admin' });
+  const others = await begun('turn-other');
+  await expect.poll(async () => (await transfer.call('HEAD', others, { token })).status).toBe(200);
+  // Half of the four places are for one identity.
+  const first = [held(await begun('turn-1')), held(await begun('turn-2'))];
+  await expect.poll(() => turns.underWay).toBe(2);
+  let isTaken = false;
+  const third = patch(await begun('turn-3'), 0, disk).finally(() => (isTaken = true));
+  const headers = { 'upload-offset': '0', 'upload-complete': '?1' };
+  expect((await transfer.call('PATCH', others, { raw: disk, headers, token })).status).toBe(202);
+  expect([isTaken, ...first.map((each) => each.answered())]).toEqual([false, 0, 0]);
+  first[0]!.end();
+  expect((await third).status).toBe(202);
+  await expect.poll(() => first[0]!.answered()).toBe(202);
+  first[1]!.end();
+  await expect.poll(() => first[1]!.answered()).toBe(202);
 });
 
 describe('a request of a resumable upload is refused', () => {

@@ -7,6 +7,7 @@ import { images } from '../../../src/api/resources.ts';
 import { createImageTransfer } from '../../../src/http/uploads/imagetransfer.ts';
 import { createRemoteCatalog } from '../../../src/http/remotes/remotes.ts';
 import { createResumableUploads } from '../../../src/http/uploads/resumableuploads.ts';
+import { UploadTurns } from '../../../src/http/uploads/turns.ts';
 import { createUploadTargets, type UploadTargets } from '../../../src/usecases/uploadtarget.ts';
 import { createNamespaceRegistries } from '../../../src/controllers/image/registries.ts';
 import { createRegistryClient, type RegistryClient } from '../../../src/registry/client.ts';
@@ -54,7 +55,7 @@ export interface Fetched {
 export const sha = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex');
 
 /** A real api with a real store; parts of resumable uploads are small, so that a test has several. */
-export async function startTransferApi(what: string): Promise<TransferApi> {
+export async function startTransferApi(what: string, turns = new UploadTurns()): Promise<TransferApi> {
   const cluster = await testCluster();
   const registry = await startRegistry();
   const namespace = await uniqueNamespace(cluster.client, what);
@@ -75,8 +76,8 @@ export async function startTransferApi(what: string): Promise<TransferApi> {
   };
   const watches = holdWatches(cluster.client);
   const api = await startTestApi(watches.client, {
-    transfer: createImageTransfer(targets, registries, store),
-    uploads: createResumableUploads(targets, registries, store, { partBytes: 100_000 }),
+    transfer: createImageTransfer(targets, registries, store, turns),
+    uploads: createResumableUploads(targets, registries, store, { partBytes: 100_000, turns }),
     remotes: createRemoteCatalog([registry.address], (host, where) => registries.look(where, host)),
   });
   const client = createRegistryClient({ registry: registry.address, scheme: 'http' });

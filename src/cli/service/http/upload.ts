@@ -7,6 +7,9 @@ import type { ApiClient } from './client.ts';
 const mostFailures = 8;
 const backoffMs = { first: 250, most: 15_000 } as const;
 
+/** Between tries while others are uploaded, in milliseconds: the server lets each wait for half a minute before it refuses it. */
+const turnMs = 1_000;
+
 /** How long whoever interrupts an upload waits at most until the store has let go of it, in milliseconds. */
 const giveUpMs = 5_000;
 /** How long the server may take to notice that the connection is gone, in milliseconds: it keeps what has come by then. */
@@ -46,9 +49,8 @@ async function sendAll(
 ): Promise<DiskItem> {
   const { body, size, reopen, signal } = request;
   let offset = 0;
+  let content = body;
   for (let failures = 0; ;) {
-    const content = offset === 0 && failures === 0 ? body : await reopen?.(offset);
-    if (content === undefined) throw new Svc3Error('BadGateway', 'the upload broke off');
     try {
       const sent = await api.json({
         method: 'PATCH',
@@ -60,14 +62,18 @@ async function sendAll(
       return sent.value as DiskItem;
     } catch (error) {
       content.destroy();
-      const mayGoOn = reopen !== undefined && !signal.aborted && maySendAgain(error);
-      if (!mayGoOn || failures >= mostFailures) throw error;
+      const mayGoOn = !signal.aborted && maySendAgain(error) && failures < mostFailures;
+      if (!mayGoOn || reopen === undefined) throw error;
       const state = await ask(api, location, signal);
       if (state.isComplete) return place.get();
-      failures = state.offset > offset ? 0 : failures + 1;
+      // Others are uploaded first, however long that takes.
+      const isTurnToCome = isSvc3Error(error, 'TooManyRequests');
+      if (isTurnToCome) await sleep(turnMs, signal);
+      failures = state.offset > offset || isTurnToCome ? 0 : failures + 1;
       if (failures > 0) await sleep(waitMs(failures), signal);
       if (signal.aborted) throw error;
       offset = state.offset;
+      content = await reopen(offset);
     }
   }
 }

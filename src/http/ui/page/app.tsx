@@ -14,6 +14,7 @@ import { codeIn, linkTo, placeOf, type Place, type View } from './place.ts';
 import { Nodes } from './nodes.tsx';
 import { Pools } from './pools.tsx';
 import { forgetRights, mayNot, type Rights, useRights } from './rights.ts';
+import { type Sendings, useSendings } from './sendings.ts';
 import {
   beginSession,
   endSession,
@@ -25,7 +26,6 @@ import {
   showSession,
 } from './session.ts';
 import { ChangeUser, type Offer, SignIn } from './signin.tsx';
-import { type Sendings, useSendings } from './uploads.tsx';
 import { OneVm } from './vm.tsx';
 import { Vms } from './vms.tsx';
 

@@ -7,7 +7,8 @@ import { keyOf } from './items.ts';
 import { Badge, Confirm, Table, type Column } from './parts.tsx';
 import { type Rights, useRights } from './rights.ts';
 import { timeOf } from './time.ts';
-import { type Sendings, Uploads } from './uploads.tsx';
+import type { Sendings } from './sendings.ts';
+import { Uploads } from './uploads.tsx';
 
 /** What differs between images and ISOs. */
 const words = {

@@ -1,77 +1,30 @@
-import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { messageOf } from './api.ts';
+import { useEffect, useState } from 'preact/hooks';
 import { Problem } from './parts.tsx';
-import { nameOfFile, upload, type UploadRequest } from './upload.ts';
-
-interface Sending {
-  readonly id: number;
-  readonly kind: UploadRequest['kind'];
-  readonly namespace: string;
-  readonly name: string;
-  /** Percent of the file that has left. */
-  readonly share: number;
-  /** Why nothing is sent now. */
-  readonly waiting?: string | undefined;
-  readonly problem?: string;
-  readonly isDone: boolean;
-  readonly stop: () => void;
-}
-
-/** The uploads of a session: they go on while somebody looks at something else, and end with the session. */
-export interface Sendings {
-  readonly all: readonly Sending[];
-  readonly begin: (file: File, to: Pick<UploadRequest, 'namespace' | 'kind'>) => void;
-  /** Those of a kind that are over are shown no more; what became of the other kind nobody may have seen. */
-  readonly forgetDone: (kind: UploadRequest['kind']) => void;
-}
-
-export function useSendings(): Sendings {
-  const [all, setAll] = useState<readonly Sending[]>([]);
-  const session = useRef<AbortController>(undefined);
-  session.current ??= new AbortController();
-  useEffect(() => () => session.current?.abort(), []);
-  const begin = useCallback<Sendings['begin']>((file, to) => {
-    const id = performance.now() + Math.random();
-    const stopping = new AbortController();
-    const stop = (): void => stopping.abort();
-    session.current?.signal.addEventListener('abort', stop);
-    const name = nameOfFile(file.name);
-    const change = (what: Partial<Sending>): void =>
-      setAll((present) => present.map((one) => (one.id === id ? Object.assign({}, one, what) : one)));
-    setAll((present) => [...present, { id, ...to, name, share: 0, isDone: false, stop }]);
-    upload(
-      { ...to, name, file, signal: stopping.signal },
-      {
-        sent: (bytes) =>
-          change({
-            share: file.size === 0 ? 100 : Math.floor((bytes / file.size) * 100),
-            waiting: undefined,
-          }),
-        waiting: (why) => change({ waiting: why }),
-      },
-    )
-      .then(() => change({ share: 100, isDone: true }))
-      .catch((error: unknown) => change({ problem: messageOf(error), isDone: true }));
-  }, []);
-  const forgetDone = useCallback<Sendings['forgetDone']>(
-    (kind) => setAll((present) => present.filter((one) => !(one.isDone && one.kind === kind))),
-    [],
-  );
-  return useMemo(() => ({ all, begin, forgetDone }), [all, begin, forgetDone]);
-}
+import type { Sending, Sendings } from './sendings.ts';
+import type { UploadRequest } from './upload.ts';
 
 /** What is said of an upload beside its bar. */
-function statusOf({
-  waiting,
-  problem,
-  isDone,
-}: {
-  readonly waiting: string | undefined;
-  readonly problem: string | undefined;
-  readonly isDone: boolean;
-}): string {
+function statusOf({ isToCome, waiting, problem, isDone }: Sending): string {
   if (isDone) return problem === undefined ? 'Sent.' : '';
+  if (isToCome) return 'Waiting for its turn';
   return waiting === undefined ? '' : `Waiting for the server: ${waiting}`;
+}
+
+function Progress({ one, namespace }: { readonly one: Sending; readonly namespace: string }) {
+  const { namespace: to, name, share, problem, isDone, stop } = one;
+  return (
+    <div class="buttons">
+      <span>{to === namespace ? name : `${to}/${name}`}</span>
+      <progress value={share} max={100} aria-label={`Upload of ${name}`} />
+      <span role="status">{statusOf(one)}</span>
+      {isDone ? null : (
+        <button type="button" onClick={stop} aria-label={`Give up ${name}`}>
+          Give up
+        </button>
+      )}
+      <Problem text={problem} />
+    </div>
+  );
 }
 
 /** Where files are dropped or chosen, and those on their way. */
@@ -124,18 +77,8 @@ export function Uploads({
       />
       {all
         .filter((one) => one.kind === kind)
-        .map(({ id, namespace: to, name, share, waiting, problem, isDone, stop }) => (
-          <div key={id} class="buttons">
-            <span>{to === namespace ? name : `${to}/${name}`}</span>
-            <progress value={share} max={100} aria-label={`Upload of ${name}`} />
-            <span role="status">{statusOf({ waiting, problem, isDone })}</span>
-            {isDone ? null : (
-              <button type="button" onClick={stop} aria-label={`Give up ${name}`}>
-                Give up
-              </button>
-            )}
-            <Problem text={problem} />
-          </div>
+        .map((one) => (
+          <Progress key={one.id} one={one} namespace={namespace} />
         ))}
     </section>
   );

@@ -1,6 +1,8 @@
+import { Readable } from 'node:stream';
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import { Svc3Error, type ErrorReason } from '../../../../src/errors.ts';
 import { createResumableUploads } from '../../../../src/http/uploads/resumableuploads.ts';
+import { UploadTurns } from '../../../../src/http/uploads/turns.ts';
 import type { ResumableUploads } from '../../../../src/http/server/services.ts';
 import type { UploadTargets } from '../../../../src/usecases/uploadtarget.ts';
 import { memoryRegistry, type MemoryRegistry } from '../../registry/memoryregistry.ts';
@@ -22,13 +24,20 @@ beforeEach(() => {
   uploads = at('https://store.example.com');
 });
 
-function at(url: string): ResumableUploads {
+function at(url: string, turns?: UploadTurns): ResumableUploads {
   const registries = { open: async () => registry } as never;
-  return createResumableUploads({ look, handOver, takenBy }, registries, { url, prefix: 'svc3' });
+  return createResumableUploads(
+    { look, handOver, takenBy },
+    registries,
+    { url, prefix: 'svc3' },
+    { turns: turns ?? new UploadTurns() },
+  );
 }
 
 const begin = (more: Partial<Parameters<ResumableUploads['begin']>[1]> = {}) =>
   uploads.begin(target, { size: undefined, description: undefined, ...more });
+
+const sender = { identity: 'me', signal: new AbortController().signal };
 
 function append(
   id: string,
@@ -40,7 +49,7 @@ function append(
   const content = (async function* () {
     if (text !== '') yield Buffer.from(text);
   })();
-  const bytes = { offset, content, isLast, length: text.length, isWhole: () => isWhole };
+  const bytes = { offset, content, isLast, length: text.length, isWhole: () => isWhole, ...sender };
   return uploads.append(target, id, bytes);
 }
 
@@ -62,6 +71,21 @@ describe('an upload', () => {
     expect(await append(id, 3, 'def', { isLast: true })).toMatchObject({ offset: 6, taken: {} });
     const said = { id, uid: 'uid-1', description: 'Ours', architecture: 'arm64' };
     expect(handOver.mock.calls[0]).toEqual([target, expect.objectContaining(said)]);
+  });
+
+  test('that others are uploaded before is not looked at until its turn has come', async () => {
+    const { id } = await begin();
+    const held = Promise.withResolvers<void>();
+    const turns = new UploadTurns({ total: 2 });
+    const first = turns.run({ content: Readable.from([]), ...sender }, () => held.promise);
+    uploads = at('https://store.example.com', turns);
+    const known = registry.calls.length;
+    const second = append(id, 0, 'abc');
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(registry.calls.length).toBe(known);
+    held.resolve();
+    await first;
+    expect(await second).toMatchObject({ id, offset: 3 });
   });
 
   test('that an image has taken over is complete, and takes no more bytes', async () => {
@@ -121,7 +145,7 @@ describe('bytes are refused', () => {
     const content = {
       [Symbol.asyncIterator]: () => ({ next: () => Promise.resolve(coming.next()), return: given }),
     } as AsyncIterable<Buffer>;
-    const bytes = { offset: 0, content, isLast: true, length: undefined, isWhole: () => true };
+    const bytes = { offset: 0, content, isLast: true, length: undefined, isWhole: () => true, ...sender };
     await expect(uploads.append(target, id, bytes)).rejects.toMatchObject({
       reason: 'BadRequest',
       message: 'body: with these bytes the file is larger than the 2 that were announced',

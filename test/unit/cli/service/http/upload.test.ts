@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
-import { expect, test, vi } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import type { ApiClient, ApiRequest } from '../../../../../src/cli/service/http/client.ts';
 import { uploadResumably } from '../../../../../src/cli/service/http/upload.ts';
 import { Svc3Error } from '../../../../../src/errors.ts';
@@ -75,6 +75,24 @@ test('an upload that waits for its next try is not tried again once it is interr
   const failing = () => Promise.reject(away);
   const { asked } = await upload(failing, { signal: stopping.signal, isGone: true });
   expect(asked).toEqual(['POST /begin', `PATCH ${location}`, `HEAD ${location}`, `DELETE ${location}`]);
+});
+
+test('an upload whose turn has not come waits for it, however often it is refused', async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  let refusals = 0;
+  const taken = { name: 'mine' };
+  const whole = upload(
+    async (content) => {
+      if ((refusals += 1) <= 20)
+        throw new Svc3Error('TooManyRequests', 'as many uploads as may are under way');
+      return (await buffer(content), taken);
+    },
+    { signal: new AbortController().signal },
+  );
+  await vi.advanceTimersByTimeAsync(60_000);
+  const { asked, error } = await whole;
+  expect([error, asked.filter((call) => call.startsWith('PATCH')).length]).toEqual([taken, 21]);
 });
 
 test('an upload that nobody interrupts is not given up', async () => {
