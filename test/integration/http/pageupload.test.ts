@@ -228,6 +228,25 @@ test('an upload whose session ends in the middle ends with the page asking for a
   expect(watched.faults).toEqual([]);
 });
 
+test('who signs out leaves nothing of what was being uploaded in the store', async () => {
+  const { cluster, api, namespace, store, repository } = it;
+  const token = await identity(cluster.client, 'hasty', { namespace, clusterRole: 'cluster-admin' });
+  const { page, watched } = await opened(api.baseUrl, token);
+  const begun = Promise.withResolvers<void>();
+  await page.route('**/upload/image/**', async (route) => {
+    // It never comes to its end by itself.
+    if (route.request().method() === 'PATCH') begun.resolve();
+    else await route.continue();
+  });
+  await page.evaluate(dropFile('hasty.qcow2', randomBytes(1000).toString('base64')));
+  await begun.promise;
+  expect(await store.tags(repository('hasty'))).toHaveLength(1);
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByLabel('Token').waitFor();
+  expect(await store.tags(repository('hasty'))).toEqual([]);
+  expect(watched.faults).toEqual([]);
+});
+
 test('files that are chosen are images', async () => {
   const { cluster, api, namespace } = it;
   const token = await identity(cluster.client, 'chooser', { namespace, clusterRole: 'cluster-admin' });

@@ -197,7 +197,8 @@ function SignedIn({ session, onSignOut }: { readonly session: Session; readonly 
         view={place.view}
         onChoosing={again}
         onNamespace={leaveFor}
-        signOut={() => endSession().then(onSignOut)}
+        // The store lets go of uploads for who is signed in alone.
+        signOut={() => sendings.end().then(endSession).then(onSignOut)}
         onStay={setRefusal}
       />
       <Problem text={refusal === undefined ? undefined : `You are still signed in: ${refusal}`} />

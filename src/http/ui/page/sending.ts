@@ -79,6 +79,7 @@ export async function sendAll(sender: Sender, signal: AbortSignal, progress: Upl
     const state = await howFar(sender, waitAfter);
     // The answer to the last part was lost.
     if (state.complete) return;
+    if (signal.aborted) throw givenUp();
     if (state.offset > offset) tries = 0;
     ({ offset } = state);
     progress.sent(offset);

@@ -22,6 +22,8 @@ function sendPart(
   offset: number,
   onProgress: (sent: number) => void,
 ): Promise<void> {
+  // Who gave it up before is not heard any more.
+  if (signal.aborted) return Promise.reject(givenUp());
   const request = new XMLHttpRequest();
   request.open('PATCH', path);
   request.setRequestHeader('upload-offset', String(offset));
@@ -66,7 +68,17 @@ export async function upload(request: UploadRequest, progress: UploadProgress): 
     );
   } catch (error) {
     if (!signal.aborted) throw error;
-    await call('DELETE', path).catch(() => undefined);
+    await forget(path);
     throw givenUp();
   }
+}
+
+/** How long the server may take to notice that a connection is gone, in milliseconds: it keeps what has come by then. */
+const lateWriteMs = 500;
+
+/** So that nothing of an upload lies in the store until the server gives it up. */
+async function forget(path: string): Promise<void> {
+  await call('DELETE', path).catch(() => undefined);
+  await new Promise((resolve) => setTimeout(resolve, lateWriteMs));
+  await call('DELETE', path).catch(() => undefined);
 }

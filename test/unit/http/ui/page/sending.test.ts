@@ -61,6 +61,18 @@ test('who gives up an upload that waits does not wait for it', async () => {
   expect(over).toHaveBeenCalledWith('the upload was given up');
 });
 
+test('who gives up an upload while the server is asked how far it is sends no more of it', async () => {
+  const answer = Promise.withResolvers<UploadState>();
+  howFar.mockReturnValue(answer.promise);
+  const over = begun();
+  await vi.advanceTimersByTimeAsync(1_000);
+  stopping.abort();
+  answer.resolve({ upload: 'one', offset: 7, complete: false });
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(over).toHaveBeenCalledWith('the upload was given up');
+  expect(sendFrom).toHaveBeenCalledTimes(1);
+});
+
 test('a server that answers, and fails each time, is not asked without end', async () => {
   sendFrom.mockRejectedValue(new ApiError(500, 'it failed'));
   howFar.mockResolvedValue({ upload: 'one', offset: 0, complete: false });
