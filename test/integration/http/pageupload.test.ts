@@ -1,4 +1,7 @@
 import { randomBytes } from 'node:crypto';
+import { appendFile, mkdtemp, rm, utimes, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { images, serviceAccounts } from '../../../src/api/resources.ts';
 import { ifFound } from '../../../src/errors.ts';
@@ -263,6 +266,36 @@ test('files that are chosen are images', async () => {
   for (const [name, disk] of disks) expect((await it.contentOf(name)).equals(disk)).toBe(true);
   // The same one may be chosen again.
   expect(await page.getByLabel('Drop files here').inputValue()).toBe('');
+  expect(watched.faults).toEqual([]);
+});
+
+test('a file that is changed while it is uploaded is said to be lost, and nothing of it stays', async () => {
+  const { cluster, api, namespace, store, repository } = it;
+  const token = await identity(cluster.client, 'changer', { namespace, clusterRole: 'cluster-admin' });
+  const { page, watched } = await opened(api.baseUrl, token);
+  const folder = await mkdtemp(join(tmpdir(), 'svc3-'));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const file = join(folder, 'changed.qcow2');
+  await writeFile(file, randomBytes(1000));
+  let parts = 0;
+  const begun = Promise.withResolvers<void>();
+  const changed = Promise.withResolvers<void>();
+  await page.route('**/upload/image/**', async (route) => {
+    if (route.request().method() !== 'PATCH') return route.continue();
+    parts += 1;
+    begun.resolve();
+    await changed.promise;
+    return route.abort();
+  });
+  await page.getByLabel('Drop files here').setInputFiles(file);
+  await begun.promise;
+  // A browser knows a file by its size and the second in which it was changed.
+  await appendFile(file, 'more');
+  await utimes(file, new Date(), new Date(Date.now() + 10_000));
+  changed.resolve();
+  await page.getByRole('alert').filter({ hasText: 'the file cannot be read any more' }).waitFor();
+  expect(parts).toBe(1);
+  await expect.poll(() => store.tags(repository('changed'))).toEqual([]);
   expect(watched.faults).toEqual([]);
 });
 

@@ -15,6 +15,23 @@ export function nameOfFile(fileName: string): string {
   return shortDiskName(fileName.replace(/\.(qcow2|raw|img|iso)$/i, ''));
 }
 
+/** A file of which nothing more can be sent. */
+class LostFile extends Error {
+  constructor() {
+    super('the file cannot be read any more: it was changed, moved or deleted');
+  }
+}
+
+/** Why a request got no answer: a browser does not tell a connection that broke from a file that it could not read. */
+async function lossOf(file: File): Promise<Error> {
+  try {
+    await file.slice(0, 1).arrayBuffer();
+    return new ApiError(0, 'the connection was lost');
+  } catch {
+    return new LostFile();
+  }
+}
+
 /** Sends a part; its answer is there when the server has taken it all. */
 function sendPart(
   path: string,
@@ -35,7 +52,7 @@ function sendPart(
       if (request.status < 400) resolve();
       else reject(refusalIn(request.status, request.responseText));
     });
-    request.addEventListener('error', () => reject(new ApiError(0, 'the connection was lost')));
+    request.addEventListener('error', () => void lossOf(file).then(reject));
     request.addEventListener('abort', () => reject(givenUp()));
     request.send(file.slice(offset));
   });
@@ -51,7 +68,7 @@ async function begin({ namespace, kind, name, file }: UploadRequest): Promise<st
 /**
  * Sends a file into the store, and goes on where the connection broke: for as long as there is no server to take it, it waits.
  *
- * @throws ApiError
+ * @throws ApiError; LostFile
  */
 export async function upload(request: UploadRequest, progress: UploadProgress): Promise<void> {
   const { namespace, kind, name, signal } = request;
@@ -67,9 +84,9 @@ export async function upload(request: UploadRequest, progress: UploadProgress): 
       progress,
     );
   } catch (error) {
-    if (!signal.aborted) throw error;
+    if (!signal.aborted && !(error instanceof LostFile)) throw error;
     await forget(path);
-    throw givenUp();
+    throw signal.aborted ? givenUp() : error;
   }
 }
 
