@@ -231,6 +231,33 @@ test('an upload whose session ends in the middle ends with the page asking for a
   expect(watched.faults).toEqual([]);
 });
 
+test('of two files that become one name the second is refused before it is sent', async () => {
+  const { cluster, api, namespace } = it;
+  const token = await identity(cluster.client, 'doubler', { namespace, clusterRole: 'cluster-admin' });
+  const { page, watched } = await opened(api.baseUrl, token);
+  let asked = 0;
+  const goOn = Promise.withResolvers<void>();
+  await page.route('**/upload/image*', async (route) => {
+    asked += 1;
+    await goOn.promise;
+    await route.continue();
+  });
+  const [first, second] = [randomBytes(1000), randomBytes(1000)];
+  const mimeType = 'application/octet-stream';
+  await page.getByLabel('Drop files here').setInputFiles([
+    { name: 'Twin.qcow2', mimeType, buffer: first },
+    { name: 'twin.img', mimeType, buffer: second },
+  ]);
+  const refusal = page.getByRole('alert');
+  await refusal.filter({ hasText: 'another file is being uploaded under this name' }).waitFor();
+  expect(asked).toBe(1);
+  goOn.resolve();
+  await page.getByText('Sent.').waitFor();
+  expect((await it.contentOf('twin')).equals(first)).toBe(true);
+  expect(await refusal.count()).toBe(1);
+  expect(watched.faults).toEqual([]);
+});
+
 test('who signs out leaves nothing of what was being uploaded in the store', async () => {
   const { cluster, api, namespace, store, repository } = it;
   const token = await identity(cluster.client, 'hasty', { namespace, clusterRole: 'cluster-admin' });

@@ -32,12 +32,18 @@ export interface Sendings {
 }
 
 interface UnderWay {
+  /** Of the upload's object. */
+  readonly target: string;
   readonly stop: () => void;
   /** Settles when nothing more is asked of the server for it. */
   readonly over: Promise<void>;
 }
 
 const endMs = 5_000;
+
+function isSentTo(underWay: ReadonlySet<UnderWay>, target: string): boolean {
+  return [...underWay].some((one) => one.target === target);
+}
 
 function stopAll(underWay: Iterable<UnderWay>): void {
   for (const { stop } of underWay) stop();
@@ -59,7 +65,14 @@ export function useSendings(): Sendings {
       const name = nameOfFile(file.name);
       const change = (what: Partial<Sending>): void =>
         setAll((present) => present.map((one) => (one.id === id ? Object.assign({}, one, what) : one)));
-      setAll((present) => [...present, { id, ...to, name, share: 0, isToCome: true, isDone: false, stop }]);
+      const added = { id, ...to, name, share: 0, isToCome: true, isDone: false, stop };
+      const target = `${to.kind}/${to.namespace}/${name}`;
+      if (isSentTo(underWay, target)) {
+        const problem = 'another file is being uploaded under this name';
+        setAll((present) => [...present, { ...added, problem, isDone: true }]);
+        return;
+      }
+      setAll((present) => [...present, added]);
       const progress: UploadProgress = {
         sent: (bytes) =>
           change({
@@ -78,7 +91,7 @@ export function useSendings(): Sendings {
         .then(() => change({ share: 100, isDone: true }))
         .catch((error: unknown) => change({ problem: messageOf(error), isDone: true }))
         .finally(() => underWay.delete(one));
-      const one: UnderWay = { stop, over };
+      const one: UnderWay = { target, stop, over };
       underWay.add(one);
     },
     [turns, underWay],
