@@ -5,6 +5,8 @@ import { type Line, sentBy, Terminal } from './terminal.ts';
 import { useWayOut } from './wayout.ts';
 
 const waitMs = 3_000;
+/** Also what is like one: a tablet with a keyboard. */
+const isMac = navigator.userAgent.includes('Mac');
 /** RFC 6455, 7.4.1: the server closes with it what somebody may not have any more. */
 const policyViolation = 1008;
 
@@ -129,7 +131,7 @@ function Keyboard({
       {...wayOut}
       onKeyDown={(event: KeyboardEvent) => {
         if (event.isComposing) return;
-        const text = sentBy(event, terminal.hasApplicationKeys);
+        const text = sentBy(event, { hasApplicationKeys: terminal.hasApplicationKeys, isMac });
         if (text === undefined) return;
         event.preventDefault();
         send(text);

@@ -344,10 +344,14 @@ export interface Key {
   readonly shiftKey: boolean;
 }
 
-/** What a key sends that is no plain character; undefined: what the browser makes of it, as text, or a command of its own. */
+/**
+ * What a key sends that is no plain character; undefined: what the browser makes of it, as text, or a command of its own.
+ *
+ * @param isMac - whose Option, which is Alt to a browser, is what AltGr is to others: it types `@`, `[` and `|` on many keyboards
+ */
 export function sentBy(
   { key, ctrlKey, altKey, metaKey, shiftKey }: Key,
-  hasApplicationKeys: boolean,
+  { hasApplicationKeys, isMac }: { readonly hasApplicationKeys: boolean; readonly isMac: boolean },
 ): string | undefined {
   // Both together are AltGr of many keyboards.
   if (metaKey || (ctrlKey && altKey)) return undefined;
@@ -355,7 +359,7 @@ export function sentBy(
   if (Object.hasOwn(arrows, key)) return `\u001b${hasApplicationKeys ? 'O' : '['}${arrows[key] ?? ''}`;
   if (Object.hasOwn(named, key)) return named[key];
   if (ctrlKey) return controlOf(key, shiftKey);
-  return altKey && key.length === 1 ? `\u001b${key}` : undefined;
+  return altKey && !isMac && key.length === 1 ? `\u001b${key}` : undefined;
 }
 
 /** Ctrl with a letter or one of `@[\]^_` (ECMA-48, 5.2); what browsers paste and copy with stays theirs. */

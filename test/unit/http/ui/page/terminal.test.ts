@@ -139,13 +139,24 @@ describe('a key', () => {
     ['Shift', { shiftKey: true }, undefined],
     ['Unidentified', {}, undefined],
   ])('%s with %j sends %j', (key, held, sent) => {
-    expect(sentBy({ key, ...none, ...held }, false)).toBe(sent);
+    expect(sentBy({ key, ...none, ...held }, { hasApplicationKeys: false, isMac: false })).toBe(sent);
+  });
+
+  test.each([
+    ['@', { altKey: true }, undefined],
+    ['|', { altKey: true, shiftKey: true }, undefined],
+    ['Dead', { altKey: true }, undefined],
+    ['Backspace', { altKey: true }, '\u007f'],
+    ['c', { ctrlKey: true }, '\u0003'],
+  ])('%s of a Mac with %j sends %j', (key, held, sent) => {
+    expect(sentBy({ key, ...none, ...held }, { hasApplicationKeys: false, isMac: true })).toBe(sent);
   });
 
   test('is an application’s while the guest asks for that', () => {
     const terminal = new Terminal();
     terminal.write('\u001b[?1h');
-    expect(sentBy({ key: 'ArrowUp', ...none }, terminal.hasApplicationKeys)).toBe('\u001bOA');
+    const { hasApplicationKeys } = terminal;
+    expect(sentBy({ key: 'ArrowUp', ...none }, { hasApplicationKeys, isMac: false })).toBe('\u001bOA');
     terminal.write('\u001b[?1l');
     expect(terminal.hasApplicationKeys).toBe(false);
   });
