@@ -50,6 +50,23 @@ test('a right that is given is offered without a reload, and one that is taken i
   expect(watched.faults).toEqual([]);
 });
 
+test('a right that is given is offered though the clock was set back since the page was opened', async () => {
+  const { cluster, namespace } = it;
+  const token = await identity(cluster.client, 'backward', { namespace });
+  const { page, watched } = await it.visit('#/images');
+  await page.clock.install();
+  await signIn(page, token);
+  const shown = async () => {
+    await page.clock.fastForward(60_000);
+    return page.locator('main').textContent();
+  };
+  await expect.poll(shown).toContain(`not for you in namespace ${namespace}`);
+  await page.clock.setSystemTime(new Date(Date.now() - 365 * 24 * 3_600_000));
+  await allow('backward', namespace);
+  await expect.poll(shown).toContain(`upload them to ${namespace}`);
+  expect(watched.faults).toEqual([]);
+});
+
 /** Lets a ServiceAccount list a kind in all namespaces; returns the name of what lets it. */
 async function allowEverywhere(name: string, resource: string): Promise<string> {
   const { client } = it.cluster;
