@@ -229,6 +229,8 @@ export function serveRoute(
     },
     // Fastify waits for the reply to be sent. A promise that is returned would have to last until the reply's last byte.
     handler(request, reply) {
+      // Unread, what a client sends along would be held for as long as the answer takes.
+      if (route.bodyKind === 'none' && !hasNoBody(request.raw)) request.raw.resume();
       run(route, surface, request, reply, context).catch((error: unknown) => reply.send(error));
     },
     errorHandler(error, request, reply) {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { request } from 'node:https';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { events, namespaces, serviceAccounts, vms } from '../../../src/api/resources.ts';
 import { isSvc3Error } from '../../../src/errors.ts';
 import { createSealer } from '../../../src/http/auth/seals.ts';
@@ -186,6 +186,21 @@ describe('what the page is told', () => {
     await cluster.client.delete(serviceAccounts, { name: 'watcher', namespace });
     await expect.poll(() => stream.text()).toMatch(/event: over\ndata: .*the account was deleted/);
     await expect.poll(() => stream.isOver()).toBe(true);
+  });
+
+  test('comes also to who sends a body along, of which nothing is held', async () => {
+    const cookie = cookieIn(await signIn({ token: cluster.adminToken }));
+    const session = api.http2();
+    onTestFinished(() => session.destroy());
+    const path = `/ui/live?namespace=${namespace}`;
+    const stream = session.request({ ...ofThePage(), ':path': path, cookie }, { endStream: false });
+    let text = '';
+    stream.setEncoding('utf8').on('data', (part: string) => (text += part));
+    let isSent = false;
+    // More than may be on its way to somebody who does not read it.
+    stream.write(Buffer.alloc(300_000), () => (isSent = true));
+    await expect.poll(() => text).toContain('event: snapshot');
+    await expect.poll(() => isSent).toBe(true);
   });
 
   test('is nothing for who may list nothing, and ends when the server drains', async () => {
