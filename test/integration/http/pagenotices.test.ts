@@ -46,7 +46,7 @@ const dialogs = [
     url: '**/vms/web/save',
     about: 'Save the disk of web',
   },
-  { button: 'Change …', verb: 'Change', method: 'PATCH', url: '**/vms/web', about: 'Change web' },
+  { button: 'Change …', verb: 'Change', method: 'PATCH', url: '**/vms/web?*', about: 'Change web' },
 ];
 
 test('a dialog that was closed tells its failure, also in another view, until that is dismissed', async () => {
