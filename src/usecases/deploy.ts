@@ -228,7 +228,9 @@ async function namedConfig(
   throw new Svc3Error('NotFound', `${name} config does not exist`, { details });
 }
 
+/** Whether no node fits. A pod that is for a node may be bound yet: kube-scheduler makes room for it, or somebody gates it. */
 function isUnschedulable({ status }: Vm): boolean {
+  if (status?.podName !== undefined && status.node !== undefined) return false;
   const scheduled = status?.conditions?.find(({ type }) => type === 'Scheduled');
   return scheduled?.status === 'False' && scheduled.reason === 'Unschedulable';
 }

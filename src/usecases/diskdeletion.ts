@@ -1,19 +1,10 @@
-import { configKeyOf } from '../api/configkey.ts';
-import {
-  diskUsers,
-  type PossibleUsers,
-  refuseWhileUsed,
-  type UsedDisk,
-  usedDisk,
-  usersAmong,
-} from '../api/diskusers.ts';
+import { type PossibleUsers, refuseWhileUsed, usedDisk } from '../api/diskusers.ts';
 import type { Image, Iso } from '../api/image.ts';
-import type { KubeObject, NamespacedMeta, Resource } from '../api/object.ts';
-import { vmConfigs, vmPools, vms } from '../api/resources.ts';
-import type { VmConfig } from '../api/vmconfig.ts';
-import { ifFound, isSvc3Error } from '../errors.ts';
+import type { Resource } from '../api/object.ts';
+import { isSvc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
 import { diskDeletionMessage, isHeldForUsers } from '../wire/image.ts';
+import { stillUsing } from './stillusing.ts';
 import type { Waiter } from './waiter.ts';
 
 type Disk = Image | Iso;
@@ -59,11 +50,8 @@ async function deleteUnused(environment: DiskDeletionEnvironment, seen: Disk): P
   } catch (error) {
     if (live === undefined || !isSvc3Error(error, 'Conflict')) throw error;
     const disk = await live.get(resource, seen.metadata.name, seen.metadata.namespace);
-    return deleteOf(
-      environment,
-      disk,
-      await stillUsing(live, { disk: usedDisk(disk, field), resource }, known),
-    );
+    const users = await stillUsing(live, { disk: usedDisk(disk, field), resource }, known);
+    return deleteOf(environment, disk, users);
   }
 }
 
@@ -76,62 +64,4 @@ async function deleteOf(
   const { name, namespace, uid } = disk.metadata;
   await caller.delete(resource, { name, namespace }, { uid });
   return disk;
-}
-
-/** Of those who use the disk as far as is known those who may still: they are looked at one by one, until one does. */
-async function stillUsing(
-  live: Pick<KubeClient, 'get'>,
-  { disk, resource }: { readonly disk: UsedDisk; readonly resource: Resource<Disk> },
-  known: PossibleUsers,
-): Promise<PossibleUsers> {
-  const users = usersAmong(disk, known);
-  const vmsLeft = await fromFirst(users.vms, async (seen) => {
-    const vm = await now(live, vms, seen);
-    if (vm === undefined) return false;
-    const config = await configAt(live, configKeyOf(vm));
-    return isUsedBy(disk, { vms: [vm], config: () => config });
-  });
-  if (vmsLeft.length > 0) return { ...users, vms: vmsLeft };
-  const pools = await fromFirst(users.pools, async (seen) => {
-    const pool = await now(live, vmPools, seen);
-    if (pool === undefined) return false;
-    const { config: name } = pool.spec.template;
-    const { namespace } = pool.metadata;
-    const config = await configAt(live, name === undefined ? undefined : { name, namespace });
-    return isUsedBy(disk, { pools: [pool], config: () => config });
-  });
-  if (pools.length > 0) return { ...users, vms: [], pools };
-  const disks = await fromFirst(users.disks, async (seen) => {
-    const copy = await now(live, resource, seen);
-    return copy !== undefined && isUsedBy(disk, { disks: [copy] });
-  });
-  return { ...users, vms: [], pools: [], disks };
-}
-
-function isUsedBy(disk: UsedDisk, users: Partial<PossibleUsers>): boolean {
-  return diskUsers(disk, { vms: [], pools: [], disks: [], config: () => undefined, ...users }) !== undefined;
-}
-
-function now<T extends KubeObject & { metadata: NamespacedMeta }>(
-  live: Pick<KubeClient, 'get'>,
-  resource: Resource<T>,
-  { metadata: { name, namespace } }: T,
-): Promise<T | undefined> {
-  return ifFound(live.get(resource, name, namespace));
-}
-
-async function configAt(
-  live: Pick<KubeClient, 'get'>,
-  key: { readonly name: string; readonly namespace: string } | undefined,
-): Promise<VmConfig | undefined> {
-  return key === undefined ? undefined : ifFound(live.get(vmConfigs, key.name, key.namespace));
-}
-
-/** What is left from the first on that is one. */
-async function fromFirst<T>(
-  objects: readonly T[],
-  isOne: (object: T) => Promise<boolean>,
-): Promise<readonly T[]> {
-  for (const [at, object] of objects.entries()) if (await isOne(object)) return objects.slice(at);
-  return [];
 }

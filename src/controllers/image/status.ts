@@ -66,15 +66,7 @@ export function storedStatus(
   now: Date,
   made?: { stored: Stored; answer: Answer },
 ): ImageStatus {
-  const {
-    conditions: old,
-    progress: _progress,
-    worker: _worker,
-    vmUid: _vmUid,
-    vmRequest: _vmRequest,
-    vmPodUid: _vmPodUid,
-    ...known
-  } = disk.status ?? {};
+  const { conditions: old, progress: _progress, worker: _worker, ...known } = withoutTaken(disk.status ?? {});
   const observedGeneration = generationOf(disk);
   const message = `stored as ${made?.stored.digest ?? known.digest}`;
   const isReady = { type: ready, status: 'True', reason: 'Stored', message, observedGeneration } as const;
@@ -130,24 +122,28 @@ export function verdictStatus(
 }
 
 function withTaken(disk: Image | Iso, known: ImageStatus, { vmUid, podUid }: Taken): ImageStatus {
-  const { vmPodUid: _before, ...others } = known;
   const commit = commitOf(disk);
   return {
-    ...others,
+    ...withoutTaken(known),
     vmUid,
     ...(podUid === undefined ? {} : { vmPodUid: podUid }),
     ...(commit === undefined ? {} : { vmRequest: commit.request }),
   };
 }
 
+/** What is said of whose disk is being taken is over. */
+function withoutTaken({
+  vmUid: _vmUid,
+  vmRequest: _vmRequest,
+  vmPodUid: _vmPodUid,
+  ...others
+}: ImageStatus): ImageStatus {
+  return others;
+}
+
 /** The request is answered for good, and what it asked for was not made. */
 export function refusedStatus(disk: Image | Iso, verdict: Verdict, now: Date, answer: Answer): ImageStatus {
-  const {
-    vmUid: _vmUid,
-    vmRequest: _vmRequest,
-    vmPodUid: _vmPodUid,
-    ...status
-  } = verdictStatus(disk, verdict, now);
+  const status = withoutTaken(verdictStatus(disk, verdict, now));
   if (!isUsable(disk)) return { ...status, ...answer };
   return { ...storedStatus({ ...disk, status }, now), ...answer };
 }

@@ -311,6 +311,19 @@ describe('a deploy', () => {
     expect((await refusal({}, { failFast: true }))[2]).toBe('no node fits');
     expect(remove).toHaveBeenCalledTimes(1);
   });
+
+  test('which waits for a pod that is for a node, and that kube-scheduler makes room for there', async () => {
+    const unbound = {
+      ...failedCondition('Scheduled', 'Unschedulable', 'Insufficient cpu'),
+      podName: 'svc3-vm-web',
+    };
+    const { run, remove } = world({ states: [{ ...unbound, node: 'n1' }, booted(true)] });
+    await expect(run({}, { failFast: true })).resolves.toMatchObject({ runs: true });
+    expect(remove).not.toHaveBeenCalled();
+    // Where kube-scheduler is to find the node, it says that there is none.
+    const { refusal } = world({ states: [unbound, booted(true)] });
+    expect((await refusal({}, { failFast: true }))[2]).toBe('Insufficient cpu');
+  });
 });
 
 describe('what a VM has where it says nothing itself is told', () => {

@@ -198,6 +198,14 @@ describe('by what a cache knows', () => {
     expect((await deletionBy({ vms: all }, [disk(), ...all])).looked).toEqual(['images/disk', 'vms/a']);
   });
 
+  test('so many that use it no more are asked for; who is beyond them is believed', async () => {
+    const all = Array.from({ length: 60 }, (_, index) => vm(`vm-${index}`));
+    const { refusal, deleted, looked } = await deletionBy({ vms: all }, [disk()]);
+    expect(refusal).toContain('in use by VMs vm-50, vm-51');
+    expect(deleted).toEqual([]);
+    expect(looked).toHaveLength(51);
+  });
+
   test('one that was made anew is deleted, where nobody uses that', async () => {
     expect(await deletionBy({}, [disk('new')])).toMatchObject({ refusal: undefined, deleted: ['new'] });
     const users = { vms: [vm('a')] };
