@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { runnerPaths, type RunnerSpecInput, type RunnerState } from '../../src/api/runner.ts';
 import { freePorts } from '../../src/localcluster/controlplane/ports.ts';
@@ -129,9 +129,25 @@ export function privateBytes(pid: number): number {
   return kibibytes.reduce((sum, [, value]) => sum + Number(value) * 1024, 0);
 }
 
-/** Milliseconds of CPU that a process has taken. */
-export function cpuMs(pid: number): number {
-  const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
-  return (Number(fields[11]) + Number(fields[12])) * 10;
+/**
+ * Tells the milliseconds of CPU that a process has taken since this was called. What `stat` of a process says counts in ticks, to whoever runs when
+ * one ends: of a process that each tick wakes that is many times what it takes. Here the scheduler's own clock counts, of each thread; a
+ * thread that has ended since counts as it was seen last.
+ */
+export function cpuClock(pid: number): () => number {
+  const seen = new Map<string, number>();
+  const look = (): number => {
+    for (const thread of readdirSync(`/proc/${pid}/task`))
+      try {
+        seen.set(
+          thread,
+          Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ', 1)[0]),
+        );
+      } catch {
+        // It has just ended.
+      }
+    return [...seen.values()].reduce((sum, nanoseconds) => sum + nanoseconds, 0) / 1e6;
+  };
+  const before = look();
+  return () => look() - before;
 }

@@ -7,7 +7,7 @@ import { temporaryFolder } from '../support/controlplane.ts';
 import { testGuestDisk } from '../support/guest.ts';
 import { startBareProcess } from './bareprocess.ts';
 import { type Benchmark, type Outcome, rounded, size } from './figures.ts';
-import { cpuMs, type LocalRunner, startLocalRunner } from './localrunner.ts';
+import { cpuClock, type LocalRunner, startLocalRunner } from './localrunner.ts';
 
 /** One real guest; what its runner and QEMU take is counted while they are asked and while a bare server of Node is. */
 export const benchmark: Benchmark = {
@@ -55,7 +55,11 @@ async function measured(runner: LocalRunner, { dispatcher, url }: Scraping): Pro
   let text = await scrape(url);
   const bare = await startBareProcess('barescrape.ts', { text });
   const bareUrl = `https://127.0.0.1:${bare.said}/metrics`;
-  const processes = { runner: runner.pid, QEMU: runner.qemuPid(), bare: bare.pid };
+  const clocks = {
+    runner: cpuClock(runner.pid),
+    QEMU: cpuClock(runner.qemuPid()),
+    bare: cpuClock(bare.pid),
+  };
   const taken = { runner: [0, 0], QEMU: [0, 0], bare: [0, 0] } satisfies Record<string, [number, number]>;
   const turns = Math.max(2, Math.ceil(size('SVC3_BENCH_SCRAPES', 60) / scrapesPerTurn));
   try {
@@ -65,15 +69,14 @@ async function measured(runner: LocalRunner, { dispatcher, url }: Scraping): Pro
     for (let turn = 0; turn < 2 * turns; turn += 1) {
       // a b b a …: what drifts falls on both alike.
       const side = [0, 3].includes(turn % 4) ? 0 : 1;
-      const before = names.map((name) => cpuMs(processes[name]));
+      const before = names.map((name) => clocks[name]());
       for (let i = 0; i < scrapesPerTurn; i += 1) {
         const due = delay(everyMs);
         if (side === 0) text = await scrape(url);
         else await scrape(bareUrl);
         await due;
       }
-      for (const [at, name] of names.entries())
-        taken[name][side] += cpuMs(processes[name]) - (before[at] ?? 0);
+      for (const [at, name] of names.entries()) taken[name][side] += clocks[name]() - (before[at] ?? 0);
     }
   } finally {
     bare.stop();

@@ -17,7 +17,7 @@ import { testGuestDisk } from '../support/guest.ts';
 import { startRegistry, type TestRegistry } from '../support/registry.ts';
 import { secondsSinceBoot, startOf } from './bareqemu.ts';
 import { type Benchmark, median, type Outcome, rounded, size } from './figures.ts';
-import { cpuMs, type LocalRunner, privateBytes, startLocalRunner } from './localrunner.ts';
+import { cpuClock, type LocalRunner, privateBytes, startLocalRunner } from './localrunner.ts';
 import { until } from './parallel.ts';
 import { untilBanner } from './sshbanner.ts';
 
@@ -188,12 +188,11 @@ async function standbyOf(image: string): Promise<{ msPerSecond: number; runnerMi
   try {
     await runner.reaches({ powerState: 'Suspended', standby: 'Idle' });
     await delay(5_000);
-    const processes = [runner.pid, runner.qemuPid()];
-    const taken = () => processes.reduce((sum, pid) => sum + cpuMs(pid), 0);
+    const clocks = [runner.pid, runner.qemuPid()].map(cpuClock);
     const began = performance.now();
-    const before = taken();
     await delay(Math.max(30, size('SVC3_BENCH_STANDBY_SECONDS', 60)) * 1000);
-    const msPerSecond = (taken() - before) / ((performance.now() - began) / 1000);
+    const taken = clocks.reduce((sum, clock) => sum + clock(), 0);
+    const msPerSecond = taken / ((performance.now() - began) / 1000);
     return { msPerSecond, runnerMiB: privateBytes(runner.pid) / mebibyte };
   } finally {
     await runner.end();
