@@ -2,7 +2,7 @@ import { vms } from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
 import { Svc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
-import { requireMeant } from '../wire/saving.ts';
+import { preconditionOf, requireMeant } from '../wire/meant.ts';
 import { settingsOf } from '../wire/vm.ts';
 import { vmChangeOf, type VmChangeRequest } from '../wire/vmchange.ts';
 import { refuseGpuPassthrough, type InstallationSettings } from './deploy.ts';
@@ -50,7 +50,7 @@ export async function changeVm(
   options: ChangeOptions,
 ): Promise<Changed> {
   const { uid } = options;
-  if (uid !== undefined) requireMeant(await find(), uid);
+  if (uid !== undefined) requireMeant(vms, await find(), uid);
   const installation = await settings();
   const spec = vmChangeOf(request, {
     hostPortsAllowed: installation?.hostPortsAllowed,
@@ -61,10 +61,7 @@ export async function changeVm(
       details: { causes: [{ field: 'body', message: 'names no setting to change' }] },
     });
   if (request.gpuPassthrough === true) refuseNewGpu(await find(), installation);
-  const patch = {
-    type: 'merge',
-    body: { ...(uid === undefined ? {} : { metadata: { uid } }), spec },
-  } as const;
+  const patch = { type: 'merge', body: { metadata: preconditionOf(uid), spec } } as const;
   const patched = await writing(() => caller.patch(vms, key, patch), deployFieldsOf(request));
   if (!options.wait) return { vm: patched, isSeen: false };
   const { generation = 0 } = patched.metadata;

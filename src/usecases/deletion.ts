@@ -4,7 +4,7 @@ import { bootField } from '../api/whendeleted.ts';
 import { diskMayStay, disposeOfDisk, keepDisks, keptClaims } from '../controllers/vm/life/disposal.ts';
 import { isSvc3Error, messageOf, Svc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
-import { requireMeant } from '../wire/saving.ts';
+import { preconditionOf, requireMeant } from '../wire/meant.ts';
 import { deletionMessage, isHeld } from '../wire/vm.ts';
 import type { Waiter } from './waiter.ts';
 
@@ -42,10 +42,10 @@ export async function deleteVm(
 ): Promise<string | undefined> {
   const vm = await find();
   const { uid } = options;
-  requireMeant(vm, uid);
+  requireMeant(vms, vm, uid);
   const kept = keptClaims(vm).filter(({ field }) => !options.deleteDisk || field !== bootField);
   if (options.deleteDisk) await deleteWithDisk({ caller, find }, vm);
-  else await caller.delete(vms, { name, namespace }, uid === undefined ? undefined : { uid });
+  else await caller.delete(vms, { name, namespace }, preconditionOf(uid));
   for (const { field, name: claim } of kept)
     options.warn(
       `${field === bootField ? 'the disk' : field} of VM ${name} stays in PersistentVolumeClaim ${claim} until that is deleted`,

@@ -1,7 +1,7 @@
 import { vms } from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
 import type { KubeClient } from '../kube/types.ts';
-import { requireMeant } from '../wire/saving.ts';
+import { requireMeant } from '../wire/meant.ts';
 
 export interface EjectionEnvironment {
   /** Whose right it is to change the VM. */
@@ -18,7 +18,7 @@ export interface EjectionEnvironment {
  */
 export async function eject({ caller, find }: EjectionEnvironment, meant?: string): Promise<string> {
   const vm = await find();
-  requireMeant(vm, meant);
+  requireMeant(vms, vm, meant);
   const { name, namespace, uid } = vm.metadata;
   // Also where there is none: whatever gives it one later, a configuration or a manifest, does not.
   const body = { metadata: { uid }, spec: { iso: '' } };

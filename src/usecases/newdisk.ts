@@ -4,6 +4,7 @@ import type { Resource } from '../api/object.ts';
 import type { Architecture } from '../api/vmconfig.ts';
 import { remoteRegistry } from '../controllers/image/remotereference.ts';
 import type { KubeClient } from '../kube/types.ts';
+import { preconditionOf, requireMeant } from '../wire/meant.ts';
 import { nameOfReference } from '../wire/names.ts';
 import { architectureNote } from './uploadtarget.ts';
 import { writing } from './writing.ts';
@@ -53,13 +54,16 @@ export function makeBlank(
 /**
  * Makes a copy of a disk beside it.
  *
- * @throws Svc3Error NotFound of the source; Conflict where that is being deleted; AlreadyExists; Invalid that names the field of the request
+ * @param meant - UID of the disk that is meant: another one of its name is not copied
+ * @throws Svc3Error NotFound of the source; Conflict where that is being deleted or is another than `meant`; AlreadyExists; Invalid that names the field of the request
  */
 export async function copyDisk(
   environment: CopyEnvironment,
   { name, description }: Described & { readonly name: string },
+  meant?: string,
 ): Promise<Disk> {
   const source = await environment.source();
+  requireMeant(environment.resource, source, meant);
   refuseLateCopy(source, environment.field);
   const { name: from, namespace } = source.metadata;
   return create(environment, { name, namespace }, { description, source: { image: { name: from } } });
@@ -88,14 +92,16 @@ export async function pullDisk(
 /**
  * Changes what is said of a disk.
  *
- * @throws Svc3Error NotFound; Invalid that names the field of the request
+ * @param meant - UID of the disk that is meant: another one of its name is left alone
+ * @throws Svc3Error NotFound; Conflict where it is another than `meant`; Invalid that names the field of the request
  */
 export function describeDisk(
   { caller, resource, field }: DiskEnvironment,
   key: { readonly namespace: string; readonly name: string },
   description: string,
+  meant?: string,
 ): Promise<Disk> {
-  const patch = { type: 'merge', body: { spec: { description } } } as const;
+  const patch = { type: 'merge', body: { metadata: preconditionOf(meant), spec: { description } } } as const;
   return writing(() => caller.patch(resource, key, patch), fieldsOf(field));
 }
 

@@ -94,6 +94,7 @@ export function imageItem(image: Image | Iso): ImageItem {
   const members = {
     name: image.metadata.name,
     namespace: image.metadata.namespace,
+    uid: image.metadata.uid,
     description: image.spec.description,
     type: image.status?.architecture,
     size: image.status?.size,

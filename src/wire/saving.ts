@@ -5,7 +5,9 @@ import type { Vm } from '../api/vm.ts';
 import { Svc3Error } from '../errors.ts';
 import { commitTarget } from '../api/committarget.ts';
 import { memoryRefusal } from '../api/memory.ts';
+import { vms } from '../api/resources.ts';
 import { imageItem } from './image.ts';
+import { requireMeant } from './meant.ts';
 import { hasDisk, requireStaying, vmState } from './vm.ts';
 import type { Submitted } from '../api/object.ts';
 
@@ -29,7 +31,7 @@ export function savedImage(
   vm: Vm,
   { imageName, description, memory = false, uid }: SaveRequest,
 ): Submitted<Image> {
-  requireMeant(vm, uid);
+  requireMeant(vms, vm, uid);
   requireDisk(vm, 'save');
   if (memory) requireMemory(vm);
   const { name, namespace } = vm.metadata;
@@ -54,7 +56,7 @@ export function committedImage(
   vm: Vm,
   { description, uid }: CommitRequest = {},
 ): { readonly name: string; readonly body: CommitPatch } {
-  requireMeant(vm, uid);
+  requireMeant(vms, vm, uid);
   requireDisk(vm, 'commit');
   const target = commitTarget(vm);
   if (target.kind === 'none') throw conflict(vm, target.message);
@@ -62,16 +64,6 @@ export function committedImage(
   const annotations = { [imageAnnotations.committedVm]: `${commit.request}/${vm.metadata.uid}` };
   const body = { metadata: { annotations }, spec: { ...described(description), commit } };
   return { name: target.name, body };
-}
-
-/**
- * @param meant - UID of the VM that is meant; undefined: whichever has the name
- * @throws Svc3Error Conflict where it is another one
- */
-export function requireMeant(vm: Vm, meant: string | undefined): void {
-  const { name, uid } = vm.metadata;
-  if (meant === undefined || meant === uid) return;
-  throw conflict(vm, `VM ${name} is another one: its UID is ${uid} and not ${meant}`);
 }
 
 function requireDisk(vm: Vm, what: string): void {

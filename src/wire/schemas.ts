@@ -33,7 +33,9 @@ export const meantUid = z
   .string()
   .max(64)
   .optional()
-  .describe('UID of the VM that is meant: another one of its name is refused (409).');
+  .describe('UID of the one that is meant: another one of its name is refused (409).');
+export const meantQuery = z.object({ uid: meantUid });
+export const itemUid = z.string().optional().describe('Another one of the same name has another one.');
 export const changeQuery = waitQuery.extend({ uid: meantUid });
 export const deletionQuery = waitQuery.extend({
   uid: meantUid,
@@ -220,6 +222,7 @@ export const imageItem = z
   .object({
     name: z.string(),
     namespace: z.string(),
+    uid: itemUid,
     description: z.string().optional(),
     type: z.string().optional(),
     size: z.string().optional(),

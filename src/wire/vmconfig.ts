@@ -83,6 +83,7 @@ export function vmConfigItem(config: VmConfig): VmConfigItem {
   return withValues<VmConfigItem>({
     name: config.metadata.name,
     namespace: config.metadata.namespace,
+    uid: config.metadata.uid,
     ...settingsShown(config.spec),
     ...stateOf(config),
     createdAt: config.metadata.creationTimestamp,

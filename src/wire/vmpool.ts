@@ -12,6 +12,7 @@ export function vmPoolItem(pool: VmPool): VmPoolItem {
   return withValues<VmPoolItem>({
     name: metadata.name,
     namespace: metadata.namespace,
+    uid: metadata.uid,
     minIdle: spec.minIdle,
     maxSize: spec.maxSize,
     standby: spec.standby,

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { images, nodes, vms } from '../../src/api/resources.ts';
+import { images, isos, nodes, vmConfigs, vmPools, vms } from '../../src/api/resources.ts';
+import type { Image } from '../../src/api/image.ts';
+import type { Resource } from '../../src/api/object.ts';
 import type { Vm, VmStatus } from '../../src/api/vm.ts';
 import { ifFound } from '../../src/errors.ts';
 import { createGateway } from '../../src/http/legacy/gateway.ts';
@@ -69,7 +71,7 @@ async function aHeldReplica(...known: string[]): Promise<{ readonly ask: Ask; re
   });
   const { objects } = api.services.caches.vms;
   for (const name of known) await expect.poll(() => objects.get(name, namespace)).toBeDefined();
-  watches.hold('vms', 'nodes', 'images', 'vmconfigs');
+  watches.hold('vms', 'nodes', 'images', 'isos', 'vmconfigs', 'vmpools');
   const ask: Ask = (method, path, body) =>
     api.call(method, path, {
       token: cluster.adminToken,
@@ -157,6 +159,69 @@ test('no verb is for a VM that was made anew where the one before is meant', asy
   }
   await expect.poll(() => ifFound(cluster.client.get(vms, 'meant', namespace))).toBeUndefined();
 });
+
+test.each([
+  {
+    kind: images,
+    spec: { source: { upload: {} } },
+    changes: [
+      ['POST', '/copy', { name: 'copied' }],
+      ['POST', '/description', { description: 'other' }],
+    ],
+  },
+  {
+    kind: isos,
+    spec: { source: { upload: {} } },
+    changes: [
+      ['POST', '/copy', { name: 'copied' }],
+      ['POST', '/description', { description: 'other' }],
+    ],
+  },
+  {
+    kind: vmPools,
+    spec: { minIdle: 0, template: { image: 'registry.example.com/debian:12' } },
+    changes: [
+      ['POST', '/scale', { minIdle: 2 }],
+      ['PATCH', '', { minIdle: 2 }],
+    ],
+  },
+  { kind: vmConfigs, spec: { image: 'registry.example.com/debian:12' }, changes: [] },
+] as unknown as readonly {
+  readonly kind: Resource<Image>;
+  readonly spec: Image['spec'];
+  readonly changes: readonly (readonly [method: string, verb: string, body: object])[];
+}[])(
+  '$kind.kind that was made anew is not what the one before was meant to become',
+  async ({ kind, spec, changes }) => {
+    const make = () => cluster.client.create(kind, { metadata: { name: 'meant', namespace }, spec });
+    const { uid: before } = (await make()).metadata;
+    const ask = await aReplica();
+    await cluster.client.delete(kind, { name: 'meant', namespace });
+    const now = await make();
+    const path = `/api/v1/namespaces/${namespace}/${kind.plural}/meant`;
+    const all = [...changes, ['DELETE', ''] as const];
+    for (const [method, verb, body] of all) {
+      const { status, json } = await ask(method, `${path}${verb}?uid=${before}`, body);
+      expect([method, verb, status, json.message]).toEqual([
+        method,
+        verb,
+        409,
+        expect.stringContaining('UID'),
+      ]);
+    }
+    expect(await cluster.client.get(kind, 'meant', namespace)).toEqual(now);
+    for (const [method, verb, body] of all) {
+      const { status, text } = await ask(method, `${path}${verb}?uid=${now.metadata.uid}`, body);
+      expect([method, verb, status, text]).toEqual([
+        method,
+        verb,
+        verb === '/copy' ? 202 : 200,
+        expect.any(String),
+      ]);
+    }
+    expect(await ifFound(cluster.client.get(kind, 'meant', namespace))).toBeUndefined();
+  },
+);
 
 test('the disk of a VM that got one since is saved', async () => {
   await create('young', {});

@@ -11,6 +11,7 @@ import type { PossibleUsers } from '../../api/diskusers.ts';
 import { isTerminating } from '../../api/owner.ts';
 import { deleteDisk } from '../../usecases/diskdeletion.ts';
 import { copyDisk, describeDisk } from '../../usecases/newdisk.ts';
+import { requireMeantNow } from '../server/lookup.ts';
 import { waitSeen } from '../server/visible.ts';
 import { waiterOf } from '../server/waiter.ts';
 
@@ -48,7 +49,7 @@ function possibleUsers({ caches }: Services, plural: 'images' | 'isos', namespac
 }
 
 /**
- * What is to be copied. The cache may still show one that is being deleted where there is another one of its name.
+ * What is to be copied. The cache may still show one that is being deleted where there is another one of its name, or another one than is meant.
  *
  * @throws Svc3Error NotFound
  */
@@ -56,9 +57,12 @@ async function sourceOf<P extends DiskParams>(
   { find, resource }: DiskKind<P>,
   services: Services,
   key: { namespace: string; name: string },
+  meant: string | undefined,
 ): Promise<Disk> {
   const found = await find(services, key);
-  return isTerminating(found) ? services.client.get(resource, key.name, key.namespace) : found;
+  return meant !== undefined || isTerminating(found)
+    ? services.client.get(resource, key.name, key.namespace)
+    : found;
 }
 
 /** What is made of a kind once, for all of its routes. */
@@ -124,18 +128,22 @@ function copyRoute<P extends DiskParams>(kind: DiskKind<P>) {
     path: `${one}/copy`,
     summary: `Copy an ${noun}.`,
     params,
-    query: schemas.nothing,
+    query: schemas.meantQuery,
     body: schemas.copyBody,
     bodyKind: 'json',
     replies: {
       ...accepted,
-      409: { description: 'It is being deleted, or the name of the copy is taken.', schema: schemas.status },
+      409: {
+        description: 'It is being deleted or another than `uid` says, or the name of the copy is taken.',
+        schema: schemas.status,
+      },
     },
     permission: { kind: 'native', ...permission, verb: 'create' },
     example: { name: 'copy' },
-    async handler({ params: given, body, caller, services, signal }) {
-      const source = () => sourceOf(kind, services, keyOf(given));
-      const created = await copyDisk({ caller: caller.client, resource, field: word, source }, body);
+    async handler({ params: given, query: { uid }, body, caller, services, signal }) {
+      const source = () => sourceOf(kind, services, keyOf(given), uid);
+      const environment = { caller: caller.client, resource, field: word, source };
+      const created = await copyDisk(environment, body, uid);
       await waitSeen(services.caches[plural].changes, created, signal);
       return { status: 202, body: imageItem(created) };
     },
@@ -152,15 +160,19 @@ function describeRoute<P extends DiskParams>(kind: DiskKind<P>) {
     path: `${one}/description`,
     summary: `Set an ${noun}'s description.`,
     params,
-    query: schemas.nothing,
+    query: schemas.meantQuery,
     body: schemas.descriptionBody,
     bodyKind: 'json',
-    replies: { 200: { description: `The ${noun}.`, schema: schemas.imageItem } },
+    replies: {
+      200: { description: `The ${noun}.`, schema: schemas.imageItem },
+      409: { description: 'It is another than `uid` says.', schema: schemas.status },
+    },
     permission: { kind: 'native', ...permission, verb: 'patch', name: word },
     example: { description: kind.description },
-    async handler({ params: given, body, caller, services, signal }) {
+    async handler({ params: given, query: { uid }, body, caller, services, signal }) {
+      await requireMeantNow(resource, services, keyOf(given), uid);
       const environment = { caller: caller.client, resource, field: word };
-      const patched = await describeDisk(environment, keyOf(given), body.description);
+      const patched = await describeDisk(environment, keyOf(given), body.description, uid);
       await waitSeen(services.caches[plural].changes, patched, signal);
       return { body: imageItem(patched) };
     },
@@ -177,7 +189,7 @@ function deleteRoute<P extends DiskParams>(kind: DiskKind<P>) {
     path: one,
     summary: `Delete an ${noun} that no VM and no pool uses, and wait until it is gone.`,
     params,
-    query: schemas.nothing,
+    query: schemas.meantQuery,
     body: schemas.nothing,
     bodyKind: 'none',
     replies: {
@@ -186,7 +198,10 @@ function deleteRoute<P extends DiskParams>(kind: DiskKind<P>) {
         description: `The ${noun} is being deleted; the message says what keeps it.`,
         schema: schemas.status,
       },
-      409: { description: 'VMs or pools use it, or it is being copied.', schema: schemas.status },
+      409: {
+        description: 'VMs or pools use it, it is being copied, or it is another than `uid` says.',
+        schema: schemas.status,
+      },
     },
     permission: { kind: 'native', ...permission, verb: 'delete', name: word },
     longRunning: true,
@@ -201,7 +216,7 @@ function deleteRoute<P extends DiskParams>(kind: DiskKind<P>) {
         live: services.client,
         wait: waiterOf(call),
       };
-      const goesOn = await deleteDisk(environment, await kind.find(services, key));
+      const goesOn = await deleteDisk(environment, await kind.find(services, key), call.query.uid);
       return goesOn === undefined
         ? { body: success(`Successfully deleted ${word} ${key.name}`) }
         : { status: 202, body: success(goesOn, 202) };

@@ -1,10 +1,11 @@
 import type { Image } from '../../api/image.ts';
+import { vms } from '../../api/resources.ts';
 import { execute } from '../../usecases/power.ts';
 import { commit, save, untilSaved } from '../../usecases/saving.ts';
 import { imageItem } from '../../wire/image.ts';
+import { requireMeant } from '../../wire/meant.ts';
 import { powerRequest } from '../../wire/power.ts';
 import { powerVerbs, type PowerCommand } from '../../wire/powercommands.ts';
-import { requireMeant } from '../../wire/saving.ts';
 import * as schemas from '../../wire/schemas.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
 import { findLiveVm, findVmFor } from '../server/lookup.ts';
@@ -38,7 +39,7 @@ export async function exec(
   const key = { namespace: params.namespace, name: params.vm };
   const now = async () => {
     const vm = await findLiveVm(services, key);
-    requireMeant(vm, uid);
+    requireMeant(vms, vm, uid);
     return vm;
   };
   const environment = { writer: services.client, wait: waiterOf(call), now };

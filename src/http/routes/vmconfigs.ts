@@ -1,8 +1,9 @@
 import { group } from '../../api/meta.ts';
 import { vmConfigs } from '../../api/resources.ts';
 import { configFields, vmConfigItem, vmConfigOf } from '../../wire/vmconfig.ts';
-import { findVmConfig } from '../server/lookup.ts';
+import { findVmConfig, requireMeantNow } from '../server/lookup.ts';
 import { defineRoute } from '../server/route.ts';
+import { preconditionOf } from '../../wire/meant.ts';
 import * as schemas from '../../wire/schemas.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
 import { success } from '../server/status.ts';
@@ -96,14 +97,18 @@ export const deleteVmConfig = defineRoute({
   path: one,
   summary: 'Delete a VM configuration; its VMs keep their settings.',
   params: schemas.vmConfigParams,
-  query: schemas.nothing,
+  query: schemas.meantQuery,
   body: schemas.nothing,
   bodyKind: 'none',
-  replies: { 200: { description: 'The configuration is gone.', schema: schemas.status } },
+  replies: {
+    200: { description: 'The configuration is gone.', schema: schemas.status },
+    409: { description: 'It is another than `uid` says.', schema: schemas.status },
+  },
   permission: { kind: 'native', ...permission, verb: 'delete', name: 'vmconfig' },
-  async handler({ params, caller, services, signal }) {
+  async handler({ params, query: { uid }, caller, services, signal }) {
     const key = { namespace: params.namespace, name: params.vmconfig };
-    await caller.client.delete(vmConfigs, key);
+    await requireMeantNow(vmConfigs, services, key, uid);
+    await caller.client.delete(vmConfigs, key, preconditionOf(uid));
     await waitGone(services.caches.vmConfigs.changes, key, signal);
     return { body: success(`Successfully deleted vm configuration ${params.vmconfig}`) };
   },

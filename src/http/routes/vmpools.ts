@@ -2,10 +2,11 @@ import type * as z from 'zod';
 import { group } from '../../api/meta.ts';
 import { vmPools } from '../../api/resources.ts';
 import { writing } from '../../usecases/writing.ts';
+import { preconditionOf } from '../../wire/meant.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { poolFields, scalePatch, vmPoolItem, vmPoolOf, type VmPoolScaleRequest } from '../../wire/vmpool.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
-import { findVmPool } from '../server/lookup.ts';
+import { findVmPool, requireMeantNow } from '../server/lookup.ts';
 import { defineRoute, type Call } from '../server/route.ts';
 import { success } from '../server/status.ts';
 import { waitGone, waitSeen } from '../server/visible.ts';
@@ -81,20 +82,32 @@ export const createVmPool = defineRoute({
 });
 
 type PoolParams = z.output<typeof schemas.vmPoolParams>;
+type MeantQuery = z.output<typeof schemas.meantQuery>;
 
 const scaling = {
   tag,
   summary: 'Change how many guests of a VM pool wait.',
   params: schemas.vmPoolParams,
-  query: schemas.nothing,
+  query: schemas.meantQuery,
   body: vmSchemas.vmPoolScaleBody,
   bodyKind: 'json' as const,
-  replies: { 200: { description: 'The pool.', schema: vmSchemas.vmPoolItem } },
+  replies: {
+    200: { description: 'The pool.', schema: vmSchemas.vmPoolItem },
+    409: { description: 'It is another than `uid` says.', schema: schemas.status },
+  },
   permission: { kind: 'native', ...permission, verb: 'patch', name: 'vmpool' } as const,
   example: { minIdle: 5 },
-  async handler({ params, body, caller, services, signal }: Call<PoolParams, unknown, VmPoolScaleRequest>) {
+  async handler({
+    params,
+    query: { uid },
+    body,
+    caller,
+    services,
+    signal,
+  }: Call<PoolParams, MeantQuery, VmPoolScaleRequest>) {
     const key = { namespace: params.namespace, name: params.vmpool };
-    const patch = { type: 'merge', body: scalePatch(body) } as const;
+    await requireMeantNow(vmPools, services, key, uid);
+    const patch = { type: 'merge', body: { metadata: preconditionOf(uid), ...scalePatch(body) } } as const;
     const scaled = await writing(() => caller.client.patch(vmPools, key, patch), poolFields);
     await waitSeen(services.caches.vmPools.changes, scaled, signal);
     return { body: vmPoolItem(scaled) };
@@ -117,14 +130,18 @@ export const deleteVmPool = defineRoute({
   path: one,
   summary: 'Delete a VM pool with the guests that wait; its VMs stay.',
   params: schemas.vmPoolParams,
-  query: schemas.nothing,
+  query: schemas.meantQuery,
   body: schemas.nothing,
   bodyKind: 'none',
-  replies: { 200: { description: 'The pool is gone.', schema: schemas.status } },
+  replies: {
+    200: { description: 'The pool is gone.', schema: schemas.status },
+    409: { description: 'It is another than `uid` says.', schema: schemas.status },
+  },
   permission: { kind: 'native', ...permission, verb: 'delete', name: 'vmpool' },
-  async handler({ params, caller, services, signal }) {
+  async handler({ params, query: { uid }, caller, services, signal }) {
     const key = { namespace: params.namespace, name: params.vmpool };
-    await caller.client.delete(vmPools, key);
+    await requireMeantNow(vmPools, services, key, uid);
+    await caller.client.delete(vmPools, key, preconditionOf(uid));
     await waitGone(services.caches.vmPools.changes, key, signal);
     return { body: success(`Successfully deleted vm pool ${params.vmpool}`) };
   },

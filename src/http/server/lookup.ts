@@ -5,9 +5,10 @@ import type { Vm } from '../../api/vm.ts';
 import type { VmConfig } from '../../api/vmconfig.ts';
 import type { VmPool } from '../../api/vmpool.ts';
 import { ifFound, Svc3Error, isSvc3Error } from '../../errors.ts';
-import type { KubeObject, Resource } from '../../api/object.ts';
+import type { KubeObject, Resource, StoredMeta } from '../../api/object.ts';
 import type { Informer } from '../../kube/types.ts';
 import { type Inherited, inheritedFromPool } from '../../wire/vm.ts';
+import { requireMeant } from '../../wire/meant.ts';
 import type { Services } from './services.ts';
 
 interface Key {
@@ -64,6 +65,20 @@ export async function findVmFor(services: Services, key: Key, refuse: (vm: Vm) =
  * @throws Svc3Error NotFound
  */
 export const findLiveVm = (services: Services, key: Key): Promise<Vm> => live(vms, services, key);
+
+/**
+ * Looks at kube-apiserver where a request says which object it means: the cache may still have the one before.
+ *
+ * @throws Svc3Error NotFound; Conflict where another one has the name by now
+ */
+export async function requireMeantNow<T extends KubeObject & { metadata: StoredMeta }>(
+  resource: Resource<T>,
+  services: Services,
+  key: Key,
+  meant: string | undefined,
+): Promise<void> {
+  if (meant !== undefined) requireMeant(resource, await live(resource, services, key), meant);
+}
 
 /** Each of these throws NotFound. Call them only for callers whose right to the object was asked for. */
 export const findVm = (services: Services, key: Key): Promise<Vm> =>

@@ -11,9 +11,12 @@ import {
   roleBindings,
   serviceAccounts,
   vmConfigs,
+  vmPools,
   vms,
 } from '../../../src/api/resources.ts';
 import { labels, tagLabel } from '../../../src/api/meta.ts';
+import type { Image } from '../../../src/api/image.ts';
+import type { Resource } from '../../../src/api/object.ts';
 import type { EffectiveSettings } from '../../../src/api/vm.ts';
 import { ifFound } from '../../../src/errors.ts';
 import { condition, reportVm, runningStatus, runningVm } from '../../support/api.ts';
@@ -220,6 +223,34 @@ test.each([
   expect(await find()).toBeUndefined();
   expect(watched.faults).toEqual([]);
 });
+
+test.each([
+  ['Images', images, { source: { upload: {} } }, ['Copy', 'Describe', 'Delete']],
+  ['Pools', vmPools, { minIdle: 0, template: { image: remote } }, ['Scale', 'Delete']],
+  ['Configurations', vmConfigs, { image: remote }, ['Delete']],
+] as const)(
+  'of %s, one that was made anew is not what a dialog of the one before is about',
+  async (view, kind, spec, verbs) => {
+    const { client } = it.cluster;
+    const metadata = { name: 'remade', namespace: it.namespace };
+    const of = kind as unknown as Resource<Image>;
+    const make = () => client.create(of, { metadata, spec: spec as unknown as Image['spec'] });
+    await make();
+    const { page, watched } = await open(view);
+    for (const verb of verbs) {
+      // The page learns of it at once; the dialog is about the one that it was opened for.
+      const dialog = await dialogOf(page, `${verb} remade`);
+      await client.delete(of, metadata);
+      const { uid, resourceVersion } = (await make()).metadata;
+      if (verb === 'Copy') await dialog.getByLabel('Name (required)').fill('copied');
+      await dialog.getByRole('button', { name: verb, exact: true }).click();
+      await dialog.getByRole('alert').filter({ hasText: 'is another one' }).waitFor();
+      await dialog.getByRole('button', { name: 'Cancel' }).click();
+      expect((await client.get(of, 'remade', it.namespace)).metadata).toMatchObject({ uid, resourceVersion });
+    }
+    expect(watched.faults).toEqual([]);
+  },
+);
 
 test('a login of a registry is replaced by who says so', async () => {
   const { client } = it.cluster;

@@ -12,7 +12,7 @@ const configOf = (request: Partial<Parameters<typeof vmConfigOf>[0]>, owner?: st
 
 describe('a VMConfig as /api/v1 shows it', () => {
   test('has only what was said', () => {
-    expect(itemOf({})).toEqual({ name: 'small', namespace: 'team' });
+    expect(itemOf({})).toEqual({ name: 'small', namespace: 'team', uid: 'uid-of-small' });
   });
 
   test('has memory in GiB, switches as booleans and the scheduler by its older words', () => {
@@ -28,6 +28,7 @@ describe('a VMConfig as /api/v1 shows it', () => {
     expect(itemOf(spec)).toEqual({
       name: 'small',
       namespace: 'team',
+      uid: 'uid-of-small',
       memory: 1.5,
       gpuPassthrough: true,
       vncConsole: false,

@@ -10,6 +10,7 @@ describe('a VMPool as /api/v1 shows it', () => {
     expect(vmPoolItem(pool)).toEqual({
       name: 'ci',
       namespace: 'team',
+      uid: 'pool-uid',
       minIdle: 1,
       standby: 'Suspended',
       serveConfig: false,

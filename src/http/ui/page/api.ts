@@ -97,6 +97,24 @@ export function inNamespace(namespace: string, ...parts: readonly string[]): str
   return ['/ui/api/v1/namespaces', ...[namespace, ...parts].map(encodeURIComponent)].join('/');
 }
 
+/** What the page shows one of. */
+interface Shown {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid?: string | undefined;
+}
+
+/** The path of this very object, or of something to do to it; another one that has got its name by now is not meant. */
+export function pathOf(
+  kind: string,
+  { namespace, name, uid }: Shown,
+  { verb, query = {} }: { readonly verb?: string; readonly query?: Readonly<Record<string, string>> } = {},
+): string {
+  const path = inNamespace(namespace, kind, name, ...(verb === undefined ? [] : [verb]));
+  const asked = new URLSearchParams({ ...(uid === undefined ? {} : { uid }), ...query }).toString();
+  return asked === '' ? path : `${path}?${asked}`;
+}
+
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { VmConfigItem } from '../../../wire/vmschemas.ts';
-import { call, inNamespace } from './api.ts';
+import { call, inNamespace, pathOf } from './api.ts';
 import { inOrder, namingColumns, stateColumn } from './columns.tsx';
 import { namesIn } from './deploy.tsx';
 import { SchemaForm } from './form.tsx';
@@ -60,7 +60,7 @@ export function Configs({
         <Confirm
           title={`Delete ${going.name}?`}
           verb="Delete"
-          act={() => call('DELETE', inNamespace(going.namespace, 'vmconfigs', going.name))}
+          act={() => call('DELETE', pathOf('vmconfigs', going))}
           onClose={() => setGoing(undefined)}
         >
           <p>

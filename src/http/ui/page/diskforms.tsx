@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { ImageItem, RemoteItem } from '../../../wire/schemas.ts';
-import { call, inNamespace, messageOf } from './api.ts';
+import { call, inNamespace, messageOf, pathOf } from './api.ts';
 import { FormDialog, parameter, textOf } from './formdialog.tsx';
 import { Problem } from './parts.tsx';
 
@@ -14,7 +14,7 @@ export interface AskedOfDisk {
 
 export function CopyDisk({
   kind,
-  disk: { namespace, name },
+  disk,
   onClose,
 }: {
   readonly kind: DiskKind;
@@ -23,10 +23,10 @@ export function CopyDisk({
 }) {
   return (
     <FormDialog
-      title={`Copy ${name}`}
+      title={`Copy ${disk.name}`}
       schema="CopyRequest"
       verb="Copy"
-      send={(body) => call('POST', inNamespace(namespace, kind, name, 'copy'), body)}
+      send={(body) => call('POST', pathOf(kind, disk, { verb: 'copy' }), body)}
       onClose={onClose}
     >
       <p>The copy is one of its own: what becomes of one of the two does not touch the other.</p>
@@ -36,7 +36,7 @@ export function CopyDisk({
 
 export function DescribeDisk({
   kind,
-  disk: { namespace, name, description = '' },
+  disk,
   onClose,
 }: {
   readonly kind: DiskKind;
@@ -45,14 +45,12 @@ export function DescribeDisk({
 }) {
   return (
     <FormDialog
-      title={`Describe ${name}`}
+      title={`Describe ${disk.name}`}
       schema="DescriptionRequest"
-      initial={new Map([['description', description]])}
+      initial={new Map([['description', disk.description ?? '']])}
       verb="Describe"
       // What was emptied is to be empty.
-      send={(body) =>
-        call('POST', inNamespace(namespace, kind, name, 'description'), { description: '', ...body })
-      }
+      send={(body) => call('POST', pathOf(kind, disk, { verb: 'description' }), { description: '', ...body })}
       onClose={onClose}
     />
   );

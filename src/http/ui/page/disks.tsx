@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { ImageItem } from '../../../wire/schemas.ts';
-import { call, inNamespace } from './api.ts';
+import { call, inNamespace, pathOf } from './api.ts';
 import { inOrder, namingColumns } from './columns.tsx';
 import { CopyDisk, DescribeDisk, EmptyImage, Pull, type AskedOfDisk, type DiskKind } from './diskforms.tsx';
 import { keyOf } from './items.ts';
@@ -105,7 +105,7 @@ export function Disks({
         <Confirm
           title={`Delete ${asked.disk.name}?`}
           verb="Delete"
-          act={() => call('DELETE', inNamespace(asked.disk.namespace, kind, asked.disk.name))}
+          act={() => call('DELETE', pathOf(kind, asked.disk))}
           onClose={close}
         >
           <p>

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { VmPoolItem } from '../../../wire/vmschemas.ts';
-import { call, inNamespace } from './api.ts';
+import { call, inNamespace, pathOf } from './api.ts';
 import { inOrder, namingColumns, stateColumn } from './columns.tsx';
 import { namesIn } from './deploy.tsx';
 import { SchemaForm } from './form.tsx';
@@ -86,7 +86,7 @@ export function Pools({
         <Confirm
           title={`Delete ${asked.pool.name}?`}
           verb="Delete"
-          act={() => call('DELETE', inNamespace(asked.pool.namespace, 'vmpools', asked.pool.name))}
+          act={() => call('DELETE', pathOf('vmpools', asked.pool))}
           onClose={close}
         >
           <p>
@@ -133,14 +133,13 @@ function Actions({ pool, onAsk }: { readonly pool: VmPoolItem; readonly onAsk: (
 }
 
 function Scale({ pool, onClose }: { readonly pool: VmPoolItem; readonly onClose: () => void }) {
-  const { namespace, name } = pool;
   return (
     <FormDialog
-      title={`Scale ${name}`}
+      title={`Scale ${pool.name}`}
       schema="VMPoolScaleRequest"
       initial={scaleValues(pool)}
       verb="Scale"
-      send={(body) => call('POST', inNamespace(namespace, 'vmpools', name, 'scale'), scaleBody(body, pool))}
+      send={(body) => call('POST', pathOf('vmpools', pool, { verb: 'scale' }), scaleBody(body, pool))}
       onClose={onClose}
     >
       <p>Guests that wait beyond the new number end; VMs of the pool stay, however many there are.</p>

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { VmItem } from '../../../wire/vmschemas.ts';
-import { ApiError, call, inNamespace, messageOf } from './api.ts';
+import { ApiError, call, inNamespace, messageOf, pathOf } from './api.ts';
 import { FormDialog } from './formdialog.tsx';
 import { useWork } from './notices.ts';
 import { Confirm, Dialog, Problem } from './parts.tsx';
@@ -11,11 +11,6 @@ interface Asking {
   readonly vm: VmItem;
   readonly onClose: () => void;
   readonly onDone: (text: string) => void;
-}
-
-/** In the query of a request: that it means this very VM, and not another one that has got its name by now. */
-function meaning({ uid }: VmItem): string {
-  return uid === undefined ? '' : `uid=${encodeURIComponent(uid)}`;
 }
 
 const firstToChange = [
@@ -29,10 +24,9 @@ const firstToChange = [
 
 /** Asks for the settings that are to be others, and says what of them waits for the next start. */
 export function Change({ vm, onClose, onDone }: Asking) {
-  const { namespace, name, pool } = vm;
-  const path = `${inNamespace(namespace, 'vms', name)}?${meaning(vm)}`;
+  const { name, pool } = vm;
   const change = async (body: Readonly<Record<string, unknown>>): Promise<void> =>
-    onDone(outcomeOfChange(await call<VmItem>('PATCH', path, body)));
+    onDone(outcomeOfChange(await call<VmItem>('PATCH', pathOf('vms', vm), body)));
   return (
     <FormDialog
       title={`Change ${name}`}
@@ -161,16 +155,13 @@ export function Commit({ vm: { namespace, name, uid, image }, onClose, onDone }:
 
 /** Says what goes with the VM, and deletes it. */
 export function Delete({ vm, onClose, onDone }: Asking) {
-  const { namespace, name, deletes = [] } = vm;
+  const { name, deletes = [] } = vm;
   const { guest, disks } = meaningOfDeletion(vm);
   const [isDiskDeleted, setDiskDeleted] = useState(false);
   const remove = async (): Promise<void> => {
-    const query = `?wait=false${isDiskDeleted ? '&deleteDisk=true' : ''}&${meaning(vm)}`;
+    const query = { wait: 'false', ...(isDiskDeleted ? { deleteDisk: 'true' } : {}) };
     try {
-      const { body, warnings } = await call<{ message?: string }>(
-        'DELETE',
-        `${inNamespace(namespace, 'vms', name)}${query}`,
-      );
+      const { body, warnings } = await call<{ message?: string }>('DELETE', pathOf('vms', vm, { query }));
       onDone([body.message ?? '', ...warnings].join(' '));
     } catch (error) {
       // Somebody else was faster.
