@@ -150,7 +150,7 @@ export const VmSpec = z
       .max(64)
       .optional()
       .describe(
-        'Any text; each new value discards the changes to the disk once and boots fresh from the image. That which the VM is made with does not.',
+        'Any text; each new value discards the changes to the disk once. Where powerState is Running the guest then starts from the image. That which the VM is made with does not.',
       ),
     startRequest: z
       .string()
@@ -366,7 +366,7 @@ export const VmStatus = z
       .max(1024)
       .optional()
       .describe(
-        "What became of the disk's last growth: whether the guest's file system grew too, else what to do in the guest.",
+        "What keeps the disk from growing, or what became of its last growth: whether the guest's file system grew too, else what to do in the guest.",
       ),
     accelerator: z.enum(['kvm', 'tcg']).optional().describe('How the guest is executed.'),
     suspendedTo: z

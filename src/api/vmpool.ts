@@ -58,7 +58,7 @@ export const VmPoolTemplate = z
     ]),
   )
   .describe(
-    'The settings of every VM of the pool; a VM that claims one can override none of them but its lists for the guest.',
+    'The settings of every VM of the pool; a VM that claims one can say nothing of its own but metadata, SSH keys and its start deadline.',
   );
 export type VmPoolTemplate = z.infer<typeof VmPoolTemplate>;
 

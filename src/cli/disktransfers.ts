@@ -113,7 +113,7 @@ export function downloadCommand(kind: Kind): Command {
     path: [kind, 'download'],
     summary: `Download the disk of an ${nouns[kind]}`,
     description:
-      'It needs the HTTP API. A download goes on where its connection broke, and its bytes are checked; what cannot or is damaged leaves no file.',
+      'It needs the HTTP API. A download goes on where its connection broke, and its bytes are checked. Where it cannot go on, or is damaged, no file is left.',
     arguments: {
       name: { summary: `Name of the ${nouns[kind]}`, complete: plurals[kind] },
       file: { summary: 'File to write, or - for standard output' },

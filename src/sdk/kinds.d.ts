@@ -304,7 +304,7 @@ export interface VMSpec {
   }[];
   /** The requested power state. */
   powerState?: 'Running' | 'Stopped' | 'Suspended';
-  /** Any text; each new value discards the changes to the disk once and boots fresh from the image. That which the VM is made with does not. */
+  /** Any text; each new value discards the changes to the disk once. Where powerState is Running the guest then starts from the image. That which the VM is made with does not. */
   revertRequest?: string;
   /** Any text; each new value starts a VM once whose guest has shut itself down or has crashed, where powerState is Running. */
   startRequest?: string;
@@ -544,7 +544,7 @@ export interface VMStatus {
   };
   /** Virtual size of the disk that was observed. */
   diskSize?: string;
-  /** What became of the disk's last growth: whether the guest's file system grew too, else what to do in the guest. */
+  /** What keeps the disk from growing, or what became of its last growth: whether the guest's file system grew too, else what to do in the guest. */
   diskGrowth?: string;
   /** How the guest is executed. */
   accelerator?: 'kvm' | 'tcg';
@@ -1143,7 +1143,7 @@ export interface ISO {
 
 /** Guests that are booted before anybody asks for a VM. */
 export interface VMPoolSpec {
-  /** The settings of every VM of the pool; a VM that claims one can override none of them but its lists for the guest. */
+  /** The settings of every VM of the pool; a VM that claims one can say nothing of its own but metadata, SSH keys and its start deadline. */
   template: {
     /** Name of a VMConfig of this namespace whose settings hold wherever the template says nothing. */
     config?: string;

@@ -7,7 +7,7 @@ import { kindSettings } from './kindsettings.ts';
 import { configName, imageName, imageReference, label, poolName, subdomain, tag, vmName } from './names.ts';
 import { powerCommands, vmStates } from './powercommands.ts';
 import type { ReadonlyDeep } from './readonly.ts';
-import { description, meantUid, size } from './schemas.ts';
+import { description, itemUid, meantUid, size } from './schemas.ts';
 
 /** Schemas of VMs and their configurations in requests and replies of `/api/v1` (contract: "VMs"); field names are exact. */
 
@@ -66,7 +66,7 @@ export const deployBody = z
     pool: poolName
       .optional()
       .describe(
-        'VMPool of the namespace whose guest the VM gets; it excludes all settings but customVMMetadata and sshAuthorizedKeys.',
+        'VMPool of the namespace whose guest the VM gets; it excludes all settings but customVMMetadata, sshAuthorizedKeys and timeout.',
       ),
     vmConfigNamespace: label
       .optional()
@@ -97,7 +97,7 @@ export const deployBody = z
       .max(10_080)
       .optional()
       .describe(
-        'Minutes from its creation until the VM must run, else it is deleted; default 10, whatever its VMConfig or pool says. With wait=false, as from the web page, what these say, else none.',
+        'Minutes from the first status that svc3 writes of the VM until it must run, else it is deleted; default 10, whatever its VMConfig or pool says. With wait=false, as from the web page, what these say, else none.',
       ),
   })
   .meta({ id: 'DeployRequest' });
@@ -109,7 +109,9 @@ export const vmChangeBody = z
     memory: memory.optional().describe('GiB; 0 or absent: stays as it is.'),
     gpuPassthrough: changes.gpuPassthrough.describe('Absent: stays as it is.'),
     vncConsole: changes.vncConsole.describe('Absent: stays as it is.'),
-    timeout: changes.timeout.describe('Minutes from its creation until the VM must run, else it is deleted.'),
+    timeout: changes.timeout.describe(
+      'Minutes from the first status that svc3 writes of the VM until it must run, else it is deleted.',
+    ),
   })
   .meta({
     id: 'VMChangeRequest',
@@ -198,7 +200,7 @@ export const vmItem = z
   .object({
     name: z.string(),
     namespace: z.string(),
-    uid: z.string().optional().describe('Another VM of the same name has another one.'),
+    uid: itemUid,
     node: z.string().optional(),
     ip: z.string().optional(),
     cpu: z.int(),
@@ -309,6 +311,7 @@ export const vmConfigItem = z
   .object({
     name: z.string(),
     namespace: z.string(),
+    uid: itemUid,
     ...shownSettings,
     state: objectState.describe(
       'Whether the Image and ISO that it names can be used; absent before the operator has written a status.',
@@ -328,6 +331,7 @@ export const vmPoolItem = z
   .object({
     name: z.string(),
     namespace: z.string(),
+    uid: itemUid,
     minIdle: z.int(),
     maxSize: z.int().optional(),
     standby: Standby,

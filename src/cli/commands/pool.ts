@@ -7,8 +7,14 @@ import { usageError } from '../usage.ts';
 import { vmPoolView } from '../views.ts';
 
 const { subdomain: _subdomain, ...templateOptions } = settingsOptions;
-// They need a Persistent disk.
-const { 'suspend-to': _suspendTo, 'on-eviction': _onEviction, ...templateKindOptions } = kindOptions;
+// They need a Persistent disk, which no pool has.
+const {
+  'storage-class': _storageClass,
+  'when-deleted': _whenDeleted,
+  'suspend-to': _suspendTo,
+  'on-eviction': _onEviction,
+  ...templateKindOptions
+} = kindOptions;
 const standbys = { suspended: 'Suspended', running: 'Running' } as const;
 
 const poolCreate = command({

@@ -105,7 +105,7 @@ export interface Opener {
 const defaultNamespace = 'svc3-default';
 
 /**
- * Chooses the way: an address of the HTTP API together with a token goes over HTTP, everything else straight to
+ * Chooses the way: an address of the HTTP API together with a token, or `--api-url`, goes over HTTP, everything else straight to
  * kube-apiserver with the user's kubeconfig. A saved token is only ever sent to the address it was saved with.
  */
 export function createOpener(options: OpenOptions): Opener {

@@ -40,7 +40,7 @@ const vmDeploy = command({
       kind: 'text',
       placeholder: 'POOL',
       summary:
-        'VM pool whose guest the VM gets; all settings but --metadata and --ssh-key are those of the pool',
+        'VM pool whose guest the VM gets; all settings but --metadata, --ssh-key and --timeout are those of the pool',
       complete: 'vmPools',
     },
     ...settingsOptions,
@@ -70,7 +70,7 @@ const vmDeploy = command({
       unit: 'minutes',
       placeholder: 'MIN',
       summary:
-        'Minutes from its creation until the VM must run, else it is deleted; without it 10, whatever CONFIG or POOL says, and with --no-wait what these say, else none',
+        'Minutes from the first status that svc3 writes of the VM until it must run, else it is deleted; without it 10, whatever CONFIG or POOL says, and with --no-wait what these say, else none',
     },
     'no-wait': { kind: 'flag', summary: 'Return as soon as the VM is accepted' },
     'wait-for': {
@@ -154,7 +154,7 @@ function leftBehind(name: string | undefined, generates: boolean, minutes: numbe
   const end =
     minutes === undefined
       ? ''
-      : `, and is removed if it does not run within ${minutes} minutes of its creation`;
+      : `, and is removed if it does not run within ${minutes} minutes`;
   const fate = `goes on starting${end}`;
   return name === undefined || generates
     ? `a VM that was created ${fate}: svc3 vm list shows it`

@@ -132,7 +132,7 @@ describe('a deploy that nobody answers', () => {
   const proxy = (status: number) => (response: ServerResponse) =>
     void response.writeHead(status, { 'content-type': 'text/html' }).end('<html>');
   const cut = (response: ServerResponse) => void response.destroy();
-  const fate = 'goes on starting, and is removed if it does not run within 10 minutes of its creation';
+  const fate = 'goes on starting, and is removed if it does not run within 10 minutes';
   const named = `VM web, if it was created, ${fate}: svc3 vm get web shows it, svc3 vm delete web removes it`;
   const nameless = `a VM that was created ${fate}: svc3 vm list shows it`;
 
