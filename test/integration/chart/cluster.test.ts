@@ -1,12 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Node, PodSpec } from '../../../src/api/core.ts';
 import {
+  images,
   namespaces,
   nodes,
   pods,
   registryCredentials,
   secrets,
   vmConfigs,
+  vmPools,
   vms,
 } from '../../../src/api/resources.ts';
 import type { KubeClient } from '../../../src/kube/types.ts';
@@ -21,7 +23,10 @@ let tenantUser: Installation['tenantUser'];
 let clusterUser: Installation['clusterUser'];
 
 beforeAll(async () => {
-  installation = await install();
+  // The second one is on in OpenShift: changing the owners of an object takes the right to delete it.
+  installation = await install([
+    '--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement',
+  ]);
   ({ admin, kubectl, identity, tenantUser, clusterUser } = installation);
 });
 
@@ -294,6 +299,49 @@ describe('the pull Secret of a namespace', () => {
     await expect
       .poll(() => outcome(admin.get(namespaces, gone.name)), { timeout: 50_000 })
       .toContain('not found');
+  });
+});
+
+describe('with the admission plugin OwnerReferencesPermissionEnforcement the operator', () => {
+  test('makes a second Image an owner of the tickets of workers', async () => {
+    const operator = await identity('svc3-system', 'svc3-operator');
+    const name = 'svc3-worker-tickets';
+    for (const image of ['first', 'second']) {
+      const { metadata } = await admin.create(images, {
+        metadata: { name: image, namespace: tenant },
+        spec: { source: { blank: { size: '64Mi' } } },
+      });
+      const { uid } = metadata;
+      const ownerReferences = [{ apiVersion: 'svc3.dev/v1', kind: 'Image', name: image, uid }];
+      const tickets = { metadata: { name, namespace: tenant, ownerReferences }, data: { [image]: 'YQ==' } };
+      const write = operator.apply(secrets, tickets, { fieldManager: `svc3-worker-${uid}` });
+      expect(await outcome(write)).toBe('ok');
+    }
+    const { ownerReferences = [] } = (await admin.get(secrets, name, tenant)).metadata;
+    expect(ownerReferences.map((owner) => owner.name)).toEqual(['first', 'second']);
+  });
+
+  test('gives a guest of a pool to a VM', async () => {
+    const operator = await identity('svc3-system', 'svc3-operator');
+    const metadata = { name: 'guest', namespace: tenant };
+    const pool = await admin.create(vmPools, {
+      metadata,
+      spec: { template: { image: 'x' }, minIdle: 1, standby: 'Suspended', serveConfig: false },
+    });
+    const vm = await admin.create(vms, { metadata, spec: { image: 'x', powerState: 'Running' } });
+    const ownedBy = (kind: string, { uid }: { uid: string }) => ({
+      ownerReferences: [
+        { apiVersion: 'svc3.dev/v1', kind, name: 'guest', uid, controller: true, blockOwnerDeletion: true },
+      ],
+    });
+    const pod = {
+      metadata: { ...metadata, ...ownedBy('VMPool', pool.metadata) },
+      spec: { containers: [{ name: 'a', image: 'a' }] },
+    };
+    // The plugin hears of new kinds a moment later, as kube-controller-manager of the namespace that needs its ServiceAccount.
+    await expect.poll(() => outcome(operator.create(pods, pod))).toBe('ok');
+    const body = { metadata: ownedBy('VM', vm.metadata) };
+    expect(await outcome(operator.patch(pods, metadata, { type: 'merge', body }))).toBe('ok');
   });
 });
 

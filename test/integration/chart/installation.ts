@@ -39,8 +39,9 @@ export interface Installation {
   remove(): Promise<void>;
 }
 
-export async function install(): Promise<Installation> {
-  const controlPlane = await ownControlPlane({ components: ['kube-controller-manager'] });
+/** @param apiServerFlags - added to those of kube-apiserver; of two equal ones the later wins */
+export async function install(apiServerFlags: readonly string[] = []): Promise<Installation> {
+  const controlPlane = await ownControlPlane({ components: ['kube-controller-manager'], apiServerFlags });
   const tools = await ensureTools('controlplane');
   const { kubeconfigPath, dir } = controlPlane;
   const admin = createClient(await loadKubeconfig(kubeconfigPath));
