@@ -197,7 +197,13 @@ async function startAggregation(
   if (!settings.SVC3_AGGREGATED_API_ENABLED) return undefined;
   const source = { namespace: 'kube-system', name: 'extension-apiserver-authentication' };
   let headers = requestHeadersOf(await client.get(configMaps, source.name, source.namespace));
-  if (headers === undefined) return undefined;
+  if (headers === undefined) {
+    log.warn(
+      {},
+      'kube-apiserver has no aggregation layer (flag --requestheader-client-ca-file): the aggregated API is not served, and namespaces that are deleted wait in Terminating until chart value aggregatedApi.enabled is false',
+    );
+    return undefined;
+  }
   const informer = informers.get(configMaps, {
     namespace: source.namespace,
     fieldSelector: `metadata.name=${source.name}`,
