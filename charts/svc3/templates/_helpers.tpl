@@ -31,7 +31,7 @@ values, which `helm upgrade --reuse-values` keeps from the chart before. Call wi
 {{- $annotations := .root.Chart.Annotations | default dict }}
 {{- $repository := .values.repository | default (index $annotations (printf "svc3.dev/%s-repository" .key)) | default .name }}
 {{- $tag := .values.tag | default (index $annotations (printf "svc3.dev/%s-tag" .key)) | default (.root.Chart.AppVersion | replace "+" "_") }}
-{{- printf "%s:%s" $repository $tag }}
+{{- printf "%s%s%s" $repository (ternary "" ":" (hasPrefix "@" $tag)) $tag }}
 {{- end }}
 
 {{- define "svc3.image" -}}

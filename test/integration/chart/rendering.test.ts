@@ -83,6 +83,12 @@ describe('images', () => {
       SVC3_WORKER_IMAGE: 'r.example.com:5000/svc3:mine',
       SVC3_RUNNER_IMAGE: 'r.example.com:5000/svc3-runner:its',
     });
+    expect(
+      await settingsOf(folder, `--set=image.tag=@${digest}`, `--set=runner.image.tag=@${digest}`),
+    ).toMatchObject({
+      SVC3_WORKER_IMAGE: `r.example.com:5000/svc3@${digest}`,
+      SVC3_RUNNER_IMAGE: `r.example.com:5000/svc3-runner@${digest}`,
+    });
   });
 });
 
