@@ -205,6 +205,9 @@ SVC3_REMOTE_REGISTRIES: {{ join "," .Values.remoteRegistries | quote }}
 {{- if and .Values.insecureRegistries.enabled (not .Values.nodeAgent.enabled) }}
 {{- fail "insecureRegistries.enabled needs nodeAgent.enabled: only the node agent lets nodes trust such registries, and takes the trust back" }}
 {{- end }}
+{{- if and .Values.insecureRegistries.enabled (not .Values.nodeAgent.certsDirectory) }}
+{{- fail "insecureRegistries.enabled needs nodeAgent.certsDirectory: there the node agent writes what lets nodes trust such registries" }}
+{{- end }}
 SVC3_INSECURE_REGISTRIES_ENABLED: {{ .Values.insecureRegistries.enabled | quote }}
 SVC3_INSECURE_REGISTRIES_ALLOWED: {{ join "," .Values.insecureRegistries.allowed | quote }}
 SVC3_PLACEMENT_WHEN_FULL: {{ .Values.placement.whenFull | quote }}

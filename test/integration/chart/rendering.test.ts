@@ -284,10 +284,23 @@ test('the node agent sees certs.d also where insecure registries are not allowed
   expect(paths(await rendered('--set=insecureRegistries.enabled=true'))).toEqual(all);
 });
 
-test('nodes are not let trust a registry where no agent would take it back', async () => {
-  const without = '--set=nodeAgent.enabled=false';
+test('the node agent keeps away from containerd where it has no folder of it', async () => {
+  const { containers, volumes = [] } = podSpec(
+    named(await rendered('--set=nodeAgent.certsDirectory='), 'DaemonSet', 'svc3-node-agent'),
+  );
+  const names = ['sys', 'dev', 'device-plugins'];
+  expect(volumes.map(({ name }) => name)).toEqual(names);
+  const [{ volumeMounts = [], env = [] } = {}] = containers;
+  expect(volumeMounts.map(({ name }) => name)).toEqual(names);
+  expect(env.filter(({ name }) => /CERTS|CONTAINERD/.test(name))).toEqual([]);
+});
+
+test.each([
+  ['nodeAgent.enabled', '--set=nodeAgent.enabled=false'],
+  ['nodeAgent.certsDirectory', '--set=nodeAgent.certsDirectory='],
+])('nodes are not let trust a registry where no agent would take it back: %s', async (value, without) => {
   const both = helmTemplate('--set=insecureRegistries.enabled=true', without);
-  await expect(both).rejects.toThrow('insecureRegistries.enabled needs nodeAgent.enabled');
+  await expect(both).rejects.toThrow(`insecureRegistries.enabled needs ${value}`);
   await expect(helmTemplate(without)).resolves.toContain('svc3-operator');
 });
 

@@ -54,7 +54,7 @@ const texts: Readonly<Record<string, readonly string[]>> = {
   'disk.ephemeralLimit': ['0M', '0.001Mi', '999999Ti'],
   'runner.pullSecret': ['', 'a'],
   'runner.priorityClassName': ['', 'a'],
-  'nodeAgent.certsDirectory': ['/ab', '/etc/containerd/certs.d'],
+  'nodeAgent.certsDirectory': ['', '/ab', '/etc/containerd/certs.d'],
   'api.baseUrl': ['', 'http://a', 'https://vms.example.com:8443/svc3/a@b'],
   'api.clusterEndpoint': ['', 'http://a', 'https://[2001:db8::1]:6443', 'https://k.example.com/k8s'],
   'api.oidc.issuerUrl': ['', 'https://a', 'https://login.example.com/realms/team/'],
