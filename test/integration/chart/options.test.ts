@@ -1,4 +1,7 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
 import { type Rendered, allOn, helmTemplate, rendered } from './helm.ts';
 
 /** The spec of an object, untyped: the kinds are of many groups. */
@@ -405,6 +408,21 @@ describe('network policies of VM pods', () => {
       },
     ]);
   });
+
+  test.each(['charts/svc3/values.yaml', 'docs/networking.md'])(
+    'open guests to addresses of both families and to pods with what %s has for everybody',
+    async (file) => {
+      const text = await readFile(join(import.meta.dirname, '../../..', file), 'utf8');
+      const [example = ''] = /\[\{ipBlock: \{cidr: 0\.0\.0\.0\/0.*\}\]/.exec(text) ?? [];
+      const objects = await rendered(json('networkPolicies.guestsFrom', parse(example)));
+      const [rule] = specOf(objects, 'NetworkPolicy', 'svc3-guests')['ingress'] as { from: unknown }[];
+      expect(rule?.from).toEqual([
+        { ipBlock: { cidr: '0.0.0.0/0' } },
+        { ipBlock: { cidr: '::/0' } },
+        { namespaceSelector: {} },
+      ]);
+    },
+  );
 
   test('are none where the values say so', async () => {
     expect(policiesOf(await rendered('--set=networkPolicies.enabled=false'))).toEqual([]);
