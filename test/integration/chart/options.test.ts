@@ -177,6 +177,24 @@ describe('ways to the api', () => {
     });
   });
 
+  // Gateway API 1.1 to 1.3 have HTTPRoute v1, but BackendTLSPolicy v1alpha3.
+  test.each([
+    ['the newest of each', [], 'v1', 'v1'],
+    ['an older route', ['api.gateway.apiVersion=gateway.networking.k8s.io/v1beta1'], 'v1beta1', 'v1'],
+    [
+      'an older policy',
+      ['api.gateway.policyApiVersion=gateway.networking.k8s.io/v1alpha3'],
+      'v1',
+      'v1alpha3',
+    ],
+  ])('route and policy have versions of their own: %s', async (_, sets, route, policy) => {
+    const objects = await rendered(...ended, ...sets.map((set) => `--set=${set}`));
+    const versions = ['HTTPRoute', 'BackendTLSPolicy'].map(
+      (kind) => objects.find((object) => object.kind === kind)?.apiVersion,
+    );
+    expect(versions).toEqual([route, policy].map((version) => `gateway.networking.k8s.io/${version}`));
+  });
+
   test('a parent that is no Gateway stays what the values say', async () => {
     const mesh = { group: '', kind: 'Service', name: 'mesh' };
     const objects = await rendered(...gateway, json('api.gateway.parentRefs', [mesh]));
@@ -329,6 +347,11 @@ test.each([
       'api.gateway.parentRefs[0].name=public',
     ],
     "at '/api/gateway/caConfigMap'",
+  ],
+  [
+    'a policy of the Gateway in a version that no release has',
+    ['api.gateway.policyApiVersion=gateway.networking.k8s.io/v1beta1'],
+    "at '/api/gateway/policyApiVersion'",
   ],
   [
     'a port of the nodes for a Service that has none',
