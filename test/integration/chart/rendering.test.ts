@@ -220,11 +220,14 @@ describe('namespaces', () => {
     }
   });
 
-  test('what users own survives an uninstall, and what guards it: kinds, VM namespace, credentials, users, policies of pods', async () => {
-    const kept = (await rendered()).filter(
-      ({ metadata }) => metadata.annotations?.['helm.sh/resource-policy'] === 'keep',
-    );
-    expect([...new Set(kept.map(({ metadata }) => metadata.name))].sort()).toEqual([
+  test('what users own survives an uninstall, and what guards it: kinds, VM namespace, keys, credentials, users, policies of pods', async () => {
+    const keptBy = async (...args: string[]) => {
+      const kept = (await rendered(...args)).filter(
+        ({ metadata }) => metadata.annotations?.['helm.sh/resource-policy'] === 'keep',
+      );
+      return [...new Set(kept.map(({ metadata }) => metadata.name))].sort();
+    };
+    const kept = [
       'images.svc3.dev',
       'isos.svc3.dev',
       'registrycredentials.svc3.dev',
@@ -236,7 +239,9 @@ describe('namespaces', () => {
       'vmconfigs.svc3.dev',
       'vmpools.svc3.dev',
       'vms.svc3.dev',
-    ]);
+    ];
+    expect(await keptBy()).toEqual(kept);
+    expect(await keptBy('--namespace=other')).toEqual([...kept, 'svc3-system'].sort());
   });
 });
 
