@@ -23,8 +23,10 @@ export interface ObservedPool {
   readonly claimed: number;
   /** Those among them that take none of the guests that wait: they have a pod, or have chosen one. */
   readonly withPod: number;
-  /** What a pod would be made from now; undefined while that is not known, or is no digest. */
-  readonly revision: string | undefined;
+  /** Digests of what its guests are to be made from, as far as that was found out last; undefined: nobody knows that of any. */
+  readonly revisions: readonly string[] | undefined;
+  /** Whether it is known now what the next guest is made from, or is being asked of a registry. */
+  readonly resolution: 'resolved' | 'asking' | 'unresolved';
   /** A pod that was the pool's is on its way out, on a node that answers. */
   readonly isLeaving: boolean;
   /** Milliseconds since 1970. */
@@ -50,7 +52,7 @@ type Judged = StandbyView & { readonly isIdle: boolean; readonly isCurrent: bool
 
 /** Which pods the pool gives up, and how many it makes. Those that a VM has chosen are none of its business. Pure. */
 export function decidePool(observed: ObservedPool): PoolPlan {
-  const { pool, standbys, claimed, withPod, revision, now, startMs } = observed;
+  const { pool, standbys, claimed, withPod, revisions, resolution, now, startMs } = observed;
   const template = templateDigest(pool);
   const own = standbys.filter(({ pod, isTaken }) => !isTaken && !isTerminating(pod));
   const doomed: { pod: Pod; why: string; isFailure: boolean }[] = [];
@@ -60,15 +62,17 @@ export function decidePool(observed: ObservedPool): PoolPlan {
     const stale = isOfTemplate(one.pod, template) ? undefined : 'the template has changed';
     const why = failure ?? stale ?? nodeProblem(one);
     if (why !== undefined) doomed.push({ pod: one.pod, why, isFailure: failure !== undefined });
-    else kept.push({ ...one, isIdle: isPodReady(one.pod), isCurrent: isCurrent(one.pod, revision) });
+    else kept.push({ ...one, isIdle: isPodReady(one.pod), isCurrent: isCurrent(one.pod, revisions) });
   }
   const { minIdle, maxSize = Infinity } = pool.spec;
   // VMs are refused nothing: where they came while guests booted, or the bound was lowered, guests make way.
   const most = Math.max(0, Math.min(minIdle, maxSize - withPod));
   const current = kept.filter((one) => one.isCurrent).toSorted(byWorth);
   const outdated = kept.filter((one) => !one.isCurrent).toSorted(byWorth);
-  for (const { pod } of current.slice(most)) doomed.push(surplus(pod));
-  const stays = Math.min(current.length, most);
+  // Where the answer will tell which of them are outdated, none goes for their number before it.
+  const isUntold = revisions === undefined && resolution === 'asking';
+  const stays = isUntold ? current.length : Math.min(current.length, most);
+  for (const { pod } of current.slice(stays)) doomed.push(surplus(pod));
   // One that is outdated waits on until one that is not can take its place.
   const ready = current.slice(0, stays).filter(({ isIdle }) => isIdle).length;
   const allowed = Math.max(0, most - ready);
@@ -77,7 +81,8 @@ export function decidePool(observed: ObservedPool): PoolPlan {
   const missing = Math.max(0, minIdle - stays);
   const room = Math.max(0, maxSize - claimed - stays - outdatedStay.length);
   const spares = stays === ready ? outdatedStay.toReversed() : [];
-  const makesRoom = missing > 0 && room === 0 ? spares[0] : undefined;
+  // None for one that cannot be made yet.
+  const makesRoom = missing > 0 && room === 0 && resolution === 'resolved' ? spares[0] : undefined;
   if (makesRoom !== undefined) doomed.push(outdatedOne(makesRoom));
   const left = [...current.slice(0, stays), ...outdatedStay.filter((one) => one !== makesRoom)];
   const idle = left.filter(({ isIdle }) => isIdle).length;
@@ -106,8 +111,10 @@ const outdatedOne = ({ pod }: StandbyView) => ({ pod, why: 'it is outdated', isF
 const surplus = (pod: Pod) => ({ pod, why: 'fewer are to wait', isFailure: false });
 
 /** While it is not known what a pod would be made from, every pod is as it should be. */
-function isCurrent({ metadata }: Pod, revision: string | undefined): boolean {
-  return revision === undefined || metadata.annotations?.[annotations.poolRevision] === revision;
+function isCurrent({ metadata }: Pod, revisions: readonly string[] | undefined): boolean {
+  return (
+    revisions === undefined || revisions.includes(metadata.annotations?.[annotations.poolRevision] ?? '')
+  );
 }
 
 function createdAt({ metadata: { creationTimestamp } }: Pod): number {

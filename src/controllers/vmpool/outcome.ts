@@ -36,14 +36,14 @@ export function outcomeOf({ spec: { minIdle } }: VmPool, plan: PoolPlan): Outcom
 /** Reasons for which the next guest is tried after a while. */
 const triedAgain: ReadonlySet<string> = new Set(['Unschedulable', 'PodRefused']);
 
-/** Of a pass whose next guest is not due yet: why there was none at the last try, as the status says it. */
-export function heldBack({ status }: VmPool, againMs: number): Outcome {
+/** Of a pass whose next guest waits for its time, or for what a registry says: why there was none at the last try, as the status says it, else `why`. */
+export function heldBack(
+  { status }: VmPool,
+  why: { readonly reason: string; readonly message: string; readonly againMs?: number },
+): Outcome {
   const before = findCondition(status?.conditions, conditionTypes.ready);
-  const { reason, message } =
-    before !== undefined && triedAgain.has(before.reason)
-      ? before
-      : { reason: 'Preparing', message: 'the last one failed' };
-  return { isReady: false, reason, message, againMs };
+  const { reason, message } = before !== undefined && triedAgain.has(before.reason) ? before : why;
+  return { isReady: false, reason, message, againMs: why.againMs };
 }
 
 /** Milliseconds until what is missing is somebody's to make; undefined where nothing is, or it is already. */

@@ -39,6 +39,7 @@ import { decidePool, type ObservedPool, type PoolPlan } from './decide.ts';
 import { countVms } from './members.ts';
 import type { PoolCounts } from './metrics.ts';
 import { awaitedMs, heldBack, type Outcome, outcomeOf, progressOf } from './outcome.ts';
+import { PoolRevisions } from './revisions.ts';
 import { buildStandby, imagesOf, newStandbyName, revisionOf, templateVm } from './standbypod.ts';
 
 export interface PoolCaches {
@@ -85,6 +86,12 @@ export class PoolReconciler {
   /** By the UID of a pool: what an outdated guest of it went for last, where a quota was used up, and that could not be made yet. */
   readonly #wentFor = new Map<string, string>();
   readonly #backoff: PoolBackoff;
+  readonly #revisions = new PoolRevisions();
+  /** By the UID of a pool: why its template could not be resolved last, and of which generation that was. */
+  readonly #unresolved = new Map<
+    string,
+    { readonly generation: number | undefined; readonly why: Unresolved }
+  >();
   /** Another pool of the same name is another pool. */
   readonly #uids = new Map<string, string>();
   readonly #written = createExpectations<VmPool>();
@@ -115,6 +122,8 @@ export class PoolReconciler {
     else this.#uids.set(key, uid);
     if (known === undefined || known === uid) return;
     this.#backoff.forget(known);
+    this.#revisions.forget(known);
+    this.#unresolved.delete(known);
     this.#wentFor.delete(known);
     for (const pod of this.#made.values()) if (controllerOf(pod)?.uid === known) this.#forgetMade(pod);
   }
@@ -153,7 +162,24 @@ export class PoolReconciler {
     return { requeueAfterMs: Math.min(...times) };
   }
 
+  /** What was found to be wrong with a template stays told while a registry is asked again. */
   #resolve(pool: VmPool): Resolved | Unresolved | Asking {
+    const { uid, generation } = pool.metadata;
+    const resolved = this.#resolveNow(pool);
+    if (resolved.kind === 'asking') {
+      const before = this.#unresolved.get(uid);
+      return before !== undefined && before.generation === generation ? before.why : resolved;
+    }
+    this.#unresolved.delete(uid);
+    if (resolved.kind === 'unresolved') {
+      // The answer wakes the pool.
+      const { retryMs: _retryMs, ...why } = resolved;
+      this.#unresolved.set(uid, { generation, why });
+    }
+    return resolved;
+  }
+
+  #resolveNow(pool: VmPool): Resolved | Unresolved | Asking {
     const resolved = resolveVm(templateVm(pool, pool.metadata.name), this.#parts.sources);
     if (resolved.kind !== 'resolved') return resolved;
     const refusal = refusalOf(resolved);
@@ -166,7 +192,10 @@ export class PoolReconciler {
     const cached = caches.pods.byIndex('pool', key);
     const all = this.#standbysOf(key, pool);
     const own = all.filter((pod) => !this.#deleted.has(pod.metadata.uid));
-    const isPinned = resolved.kind === 'resolved' && digestOf(resolved.effective.image) !== undefined;
+    const found =
+      resolved.kind === 'resolved'
+        ? { revision: revisionOf(pool, resolved.effective, settings), isPinned: isPinned(resolved) }
+        : undefined;
     const { startDeadlineSeconds } = pool.spec.template;
     const vms = caches.vms.byIndex('pool', key);
     const count = (named: readonly Vm[]) => countVms(named, cached, (pod) => shared.standbys.holderOf(pod));
@@ -179,7 +208,8 @@ export class PoolReconciler {
       })),
       claimed: count(vms),
       withPod: count(vms.filter((vm) => !isWithoutPod(vm))),
-      revision: isPinned ? revisionOf(pool, resolved.effective, settings) : undefined,
+      revisions: this.#revisions.look(pool.metadata.uid, found),
+      resolution: resolved.kind,
       isLeaving: all.some((pod) => this.#isLeaving(pod)),
       now: now().getTime(),
       startMs:
@@ -240,15 +270,16 @@ export class PoolReconciler {
 
   async #create(pool: VmPool, plan: PoolPlan, resolved: Resolved | Unresolved | Asking): Promise<Outcome> {
     const { uid } = pool.metadata;
-    if (resolved.kind === 'asking')
-      return { isReady: false, reason: 'AskingRegistry', message: resolved.message };
     if (resolved.kind === 'unresolved') {
       const { reason, message, condition, retryMs } = resolved;
       return { isReady: false, reason, message, isStalled: condition === 'stalled', againMs: retryMs };
     }
     if (plan.create === 0) return outcomeOf(pool, plan);
     const waitMs = this.#backoff.waitMs(uid);
-    if (waitMs > 0) return heldBack(pool, waitMs);
+    if (waitMs > 0)
+      return heldBack(pool, { reason: 'Preparing', message: 'the last one failed', againMs: waitMs });
+    if (resolved.kind === 'asking')
+      return heldBack(pool, { reason: 'AskingRegistry', message: resolved.message });
     // Room that has just become free is theirs who need it now. One that fits nowhere holds nobody up: it may be another tenant's.
     this.#parts.shared.waiting.retry();
     const now = Math.min(plan.create, mostPerPass);
@@ -402,6 +433,11 @@ export class PoolReconciler {
       { type, reason: outcome.reason, message: outcome.message },
     );
   }
+}
+
+/** Whether it is said by digests what a guest is made from: who does not know what a tag means does not know what is outdated. */
+function isPinned({ effective: { image, iso } }: Resolved): boolean {
+  return [image, iso].every((reference) => reference === undefined || digestOf(reference) !== undefined);
 }
 
 /** What only the VMConfig of the template, or its image, shows. */

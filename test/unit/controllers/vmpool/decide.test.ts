@@ -34,7 +34,8 @@ function decided(
     standbys,
     claimed: 0,
     withPod: given.claimed ?? 0,
-    revision,
+    revisions: [revision],
+    resolution: 'resolved',
     isLeaving: false,
     now: Date.parse(bornAt) + 1_000,
     startMs,
@@ -164,12 +165,36 @@ describe('a guest is replaced', () => {
   });
 
   test('not because nobody knows what it would be made from now', () => {
-    expect(decided([outdated('1')], { revision: undefined })).toMatchObject({
+    expect(decided([outdated('1')], { revisions: undefined })).toMatchObject({
       delete: [],
       create: 0,
       idle: 1,
     });
   });
+});
+
+describe('while a registry is asked what guests are made from', () => {
+  const asking = { resolution: 'asking', minIdle: 2 } as const;
+
+  test('those that boot in the place of outdated ones stay', () => {
+    const refill = [outdated('1'), outdated('2'), booting('3'), booting('4')];
+    const counts = { delete: [], create: 0, idle: 2, preparing: 2 };
+    expect(decided(refill, asking)).toMatchObject(counts);
+    // Nothing is known yet, as after a start of the operator.
+    expect(decided(refill, { ...asking, revisions: undefined })).toMatchObject(counts);
+  });
+
+  test('more than are to wait go all the same, where it is known which are outdated', () => {
+    expect(given(decided([view('1'), view('2'), booting('3')], asking))).toEqual(['3: fewer are to wait']);
+  });
+
+  test.each(['asking', 'unresolved'] as const)(
+    'none makes room for one that cannot be made: %s',
+    (resolution) => {
+      const bounded = { minIdle: 1, maxSize: 1, resolution };
+      expect(decided([outdated('1')], bounded)).toMatchObject({ delete: [], idle: 1 });
+    },
+  );
 });
 
 describe('guests of other chart values', () => {

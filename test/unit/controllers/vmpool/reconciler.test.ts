@@ -4,14 +4,16 @@ import { annotations } from '../../../../src/api/meta.ts';
 import type { Vm } from '../../../../src/api/vm.ts';
 import type { VmPool, VmPoolStatus } from '../../../../src/api/vmpool.ts';
 import { PoolReconciler, type PoolReconcilerParts } from '../../../../src/controllers/vmpool/reconciler.ts';
-import { Svc3Error } from '../../../../src/errors.ts';
+import { type ErrorReason, Svc3Error } from '../../../../src/errors.ts';
 import { Inventory } from '../../../../src/placement/inventory.ts';
 import { CPU, emptyVector } from '../../../../src/placement/resources.ts';
 import { templateDigest } from '../../../../src/controllers/vm/facts/standby.ts';
+import type { ImageAnswer } from '../../../../src/controllers/vm/resolve/imageresolutions.ts';
 import { WaitingVms } from '../../../../src/controllers/vm/waiting.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 import { vmSettings } from '../../../support/operator.ts';
 import { aNode as freeNode, aPod as podOn, aRequest } from '../../placement/builders.ts';
+import { runningStatus } from '../vm/builders.ts';
 import { aNode, aPool, aPoolVm, aStandby, bornAt } from './builders.ts';
 
 const settings = vmSettings({ nodePorts: { ssh: false, screenshare: false } });
@@ -30,6 +32,8 @@ let retry: (inventory: Inventory) => void;
 let clock: number;
 let nowMs: number;
 let inventory: Inventory;
+/** What is known of the references of its template. */
+let answer: ImageAnswer | undefined;
 const create = vi.fn(async (_resource: unknown, pod: Pod): Promise<Pod> => pod);
 const remove = vi.fn(async (..._arguments: unknown[]): Promise<void> => undefined);
 const patch = vi.fn(async (..._arguments: unknown[]): Promise<void> => undefined);
@@ -51,7 +55,7 @@ function aReconciler(): PoolReconciler {
         vms: { byIndex: () => vms },
         nodes: { get: (name: string) => (name in nodesBesides ? nodesBesides[name] : node) },
       },
-      sources: { vmConfig: () => undefined, image: () => undefined, settings },
+      sources: { vmConfig: () => undefined, image: () => undefined, answer: () => answer, settings },
       settings,
       shared: {
         inventory,
@@ -92,6 +96,7 @@ beforeEach(() => {
   node = aNode();
   nodesBesides = {};
   retry = () => undefined;
+  answer = undefined;
   clock = 0;
   nowMs = Date.parse(bornAt) + 1_000;
 });
@@ -232,6 +237,121 @@ describe('a pass over a pool', () => {
     await aReconciler().reconcile('team/ci');
     for (const call of [create, remove, apply]) expect(call).not.toHaveBeenCalled();
     expect(counted).toHaveBeenCalledWith('team/ci', undefined);
+  });
+});
+
+describe('while a registry is asked again what a tag means', () => {
+  const reference = 'registry.example.com/base:1';
+  const digestOf = (letter: string) => `sha256:${letter.repeat(64)}`;
+  const means = (letter: string): ImageAnswer => ({
+    kind: 'resolved',
+    image: { digest: digestOf(letter), architecture: 'amd64' },
+  });
+  const asking: ImageAnswer = { kind: 'asking', forMs: 0 };
+  const failed = (reason: ErrorReason): ImageAnswer => ({
+    kind: 'failed',
+    error: new Svc3Error(reason, 'as it said'),
+    retryMs: 5_000,
+  });
+  const tagged = (minIdle: number) =>
+    named({ minIdle, template: { ...named({}).spec.template, image: reference } });
+  /** Two guests as they are made where the tag means this. */
+  const guestsOf = async (letter: string, isIdle: boolean): Promise<Pod[]> => {
+    pods = [];
+    answer = means(letter);
+    create.mockClear();
+    await aReconciler().reconcile('team/ci');
+    const made = await Promise.all(create.mock.results.map(({ value }) => value as Promise<Pod>));
+    for (const mock of [create, apply]) mock.mockClear();
+    return made.map((pod) =>
+      Object.assign(pod, { spec: { ...pod.spec, nodeName: 'n1' }, status: runningStatus(isIdle) }),
+    );
+  };
+  /** A pass over the pool as the one before has left it. */
+  const passWith = async (reconciler: PoolReconciler, now: ImageAnswer) => {
+    answer = now;
+    await reconciler.reconcile('team/ci');
+    const last = status();
+    if (pool !== undefined && last !== undefined) pool = { ...pool, status: last };
+    return pool?.status?.conditions?.find(({ type }) => type === 'Ready');
+  };
+
+  beforeEach(() => {
+    pool = tagged(2);
+  });
+
+  test.each<[sentence: string, now: ImageAnswer]>([
+    ['is asked', asking],
+    ['says that there is none', failed('NotFound')],
+    ['does not answer', failed('Timeout')],
+  ])('guests stay that boot in the place of others where it %s', async (_sentence, now) => {
+    pods = [...(await guestsOf('a', true)), ...(await guestsOf('b', false))];
+    const reconciler = aReconciler();
+    for (const one of [means('b'), now, means('b')]) {
+      await passWith(reconciler, one);
+      expect(status()).toMatchObject({ idle: 2, preparing: 2 });
+    }
+    expect([remove.mock.calls, create.mock.calls]).toEqual([[], []]);
+  });
+
+  test('those stay too of which an operator that starts knows nothing yet', async () => {
+    pods = [...(await guestsOf('a', true)), ...(await guestsOf('b', false))];
+    await passWith(aReconciler(), asking);
+    expect(remove).not.toHaveBeenCalled();
+  });
+
+  test('guests stay that were made without an answer, until there is one', async () => {
+    const [first, second] = (await guestsOf('b', true)) as [Pod, Pod];
+    pods = [first, second];
+    const reconciler = aReconciler();
+    await passWith(reconciler, means('b'));
+    pods = [first];
+    reconciler.sawPod(second, true);
+    for (const now of [failed('Timeout'), asking, failed('Timeout')]) await passWith(reconciler, now);
+    expect([remove.mock.calls.length, create.mock.calls.length]).toEqual([0, 1]);
+    await passWith(reconciler, means('b'));
+    expect([remove.mock.calls.length, create.mock.calls.length]).toEqual([1, 2]);
+  });
+
+  test('guests wait on whose ISO is a tag of a registry that does not answer', async () => {
+    const { template, ...spec } = tagged(2).spec;
+    const image = `registry.example.com/base@${digestOf('a')}`;
+    pool = named({ ...spec, template: { ...template, image, iso: 'registry.example.com/tools:1' } });
+    pods = await guestsOf('b', true);
+    await passWith(aReconciler(), failed('Timeout'));
+    expect([remove.mock.calls, create.mock.calls]).toEqual([[], []]);
+  });
+
+  test('a full pool says that it is', async () => {
+    pods = await guestsOf('b', true);
+    const reconciler = aReconciler();
+    await passWith(reconciler, means('b'));
+    apply.mockClear();
+    expect(await passWith(reconciler, asking)).toMatchObject({ status: 'True', reason: 'Filled' });
+    expect(apply).not.toHaveBeenCalled();
+  });
+
+  test('a pool says what keeps it from its next guest, also once that is due', async () => {
+    create.mockRejectedValue(new Svc3Error('Forbidden', 'exceeded quota'));
+    const reconciler = aReconciler();
+    const refused = { reason: 'PodRefused', message: 'exceeded quota' };
+    expect(await passWith(reconciler, means('b'))).toMatchObject(refused);
+    for (const ms of [500, 5_000]) {
+      clock = ms;
+      expect(await passWith(reconciler, asking)).toMatchObject(refused);
+    }
+    expect([create.mock.calls.length, event.mock.calls.length]).toEqual([1, 1]);
+  });
+
+  test('a pool says what is wrong with its template, until that is another', async () => {
+    pods = await guestsOf('b', true);
+    const reconciler = aReconciler();
+    const said = await passWith(reconciler, failed('NotFound'));
+    expect(said).toMatchObject({ status: 'False', reason: 'ImageNotFound' });
+    expect(await passWith(reconciler, asking)).toEqual(said);
+    const { metadata, ...rest } = pool as VmPool;
+    pool = { ...rest, metadata: { ...metadata, generation: 2 } };
+    expect(await passWith(reconciler, asking)).toMatchObject({ status: 'True', reason: 'Filled' });
   });
 });
 
