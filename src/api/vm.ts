@@ -276,7 +276,7 @@ export const EffectiveSettings = z
   .meta(asAWhole);
 export type EffectiveSettings = z.infer<typeof EffectiveSettings>;
 
-/** Settings of a VM that has never been placed, as far as people ask for them. */
+/** Settings of a VM that has never been placed, as far as people ask for them, and what holds before it is. */
 export const PlannedSettings = z
   .object({
     image: z.string().max(1024).describe('The image as spec or VMConfig names it.'),
@@ -285,6 +285,7 @@ export const PlannedSettings = z
     memory: z.string().max(24).describe('Memory of the guest.'),
     gpuPassthrough: Switch.describe("Whether the VM gets the node's GPU."),
     vncConsole: Switch.describe('Whether the console shows the screen.'),
+    startDeadlineSeconds: vmSettings.startDeadlineSeconds,
   })
   .meta(asAWhole);
 export type PlannedSettings = z.infer<typeof PlannedSettings>;

@@ -504,6 +504,8 @@ export interface VMStatus {
     gpuPassthrough: 'Enabled' | 'Disabled';
     /** Whether the console shows the screen. */
     vncConsole: 'Enabled' | 'Disabled';
+    /** A VM whose guest has never run this many seconds after the operator first reported on it is deleted; unset means never. */
+    startDeadlineSeconds?: number;
   };
   /** The power state that was observed; absent while the VM has never run. */
   powerState?: 'Running' | 'Stopped' | 'Suspended' | 'Failed';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { events, vms } from '../../../src/api/resources.ts';
+import { events, vmConfigs, vms } from '../../../src/api/resources.ts';
 import { vmState } from '../../../src/wire/vm.ts';
 import { startVmOperator, type TestOperator } from '../../support/operator.ts';
 import { runnerState } from '../../unit/controllers/vm/builders.ts';
@@ -62,6 +62,19 @@ test('a VM that fails before it has ever run is deleted at its start deadline, w
       .filter(({ reason }) => reason === 'StartDeadlineExceeded')
       .map(({ note }) => note);
   await expect.poll(notes, slow).toEqual([`the VM did not boot within 1 seconds and is deleted: ${busy}`]);
+});
+
+test('a VM that no node takes is deleted at the start deadline that its VMConfig says', async () => {
+  const spec = { image: 'registry.example.com/debian:12', cpu: 256, startDeadlineSeconds: 1 };
+  await world.client.create(vmConfigs, { metadata: { name: 'large', namespace: space.name }, spec });
+  await world.client.create(vms, {
+    apiVersion: 'svc3.dev/v1',
+    kind: 'VM',
+    metadata: { name: 'unplaced', namespace: space.name },
+    spec: { config: 'large', powerState: 'Running' },
+  });
+  await expect.poll(() => space.isThere('unplaced'), slow).toBe(false);
+  await expect.poll(() => space.events('unplaced'), slow).toContain('StartDeadlineExceeded');
 });
 
 test('a VM that has run once and fails later stays, whatever its start deadline', async () => {

@@ -30,9 +30,9 @@ function hasBooted(vm: Vm): boolean {
   return vm.status?.powerState !== undefined;
 }
 
-/** The VM's own first: it may be brought forward after the effective settings were frozen. */
+/** The VM's own first: it may be brought forward after the effective settings were frozen. Before that those that are planned hold: it may never be placed. */
 function secondsOf({ spec, status }: Vm): number | undefined {
-  return spec.startDeadlineSeconds ?? status?.effective?.startDeadlineSeconds;
+  return spec.startDeadlineSeconds ?? (status?.effective ?? status?.planned)?.startDeadlineSeconds;
 }
 
 export function deadlineMessage(vm: Vm): string {

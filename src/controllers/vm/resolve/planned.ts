@@ -7,7 +7,7 @@ import { savedGuestOf } from './savedguest.ts';
 import type { ResolveSources } from './resolve.ts';
 
 /**
- * What a VM that has never been placed would have if it were placed now, for people; undefined where its VMConfig or VMPool is missing, it
+ * What a VM that has never been placed would have if it were placed now; undefined where its VMConfig or VMPool is missing, it
  * names no image, or its settings are refused. Nothing is asked of a registry.
  */
 export function plannedSettings(
@@ -41,7 +41,7 @@ export function plannedSettings(
     services: { ssh: true, screenshare: true },
   });
   if (result.kind === 'refused') return undefined;
-  const { cpu, memory, gpuPassthrough, vncConsole } = result.settings;
+  const { cpu, memory, gpuPassthrough, vncConsole, startDeadlineSeconds } = result.settings;
   const architecture = spec.architecture ?? config?.spec.architecture ?? stored?.status?.architecture;
   return {
     cpu,
@@ -50,5 +50,6 @@ export function plannedSettings(
     vncConsole,
     image,
     ...(architecture === undefined ? {} : { architecture }),
+    ...(startDeadlineSeconds === undefined ? {} : { startDeadlineSeconds }),
   };
 }

@@ -63,6 +63,15 @@ describe('the settings that a VM would have', () => {
     expect(planned({ pool: 'other', image: undefined }, config)).toBeUndefined();
   });
 
+  test('have the start deadline that is said', () => {
+    const config: VmConfigSpec = { image: 'r.example.com/base:1', startDeadlineSeconds: 60 };
+    const secondsOf = (spec: Partial<VmSpec>) => planned(spec, config)?.startDeadlineSeconds;
+    expect(secondsOf({ config: 'web' })).toBe(60);
+    expect(secondsOf({ pool: 'ci', image: undefined })).toBe(60);
+    expect(secondsOf({ config: 'web', startDeadlineSeconds: 30 })).toBe(30);
+    expect(secondsOf({ image: 'r.example.com/a' })).toBeUndefined();
+  });
+
   test('have the architecture that is said, else that of the Image', () => {
     expect(planned({ image: 'golden' })?.architecture).toBe('arm64');
     expect(planned({ image: 'r.example.com/a', architecture: 'amd64' })?.architecture).toBe('amd64');
