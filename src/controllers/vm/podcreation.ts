@@ -108,6 +108,16 @@ export class PodCreation implements VmMemory {
     if (pod.isBound) this.#parts.poolClaims.bound(vmUid);
   }
 
+  /** Whether a guest of the VM's pool waits; it is promised to the VM from now on. */
+  promiseGuest(vm: Vm): boolean {
+    return this.#parts.poolClaims.ofPool(vm) !== undefined;
+  }
+
+  /** The VM keeps the pod that it has. */
+  releaseGuest(vmUid: string): void {
+    this.#parts.poolClaims.release(vmUid);
+  }
+
   /** The pod cannot run on its node. */
   turnedAway(vm: Vm, plan: Extract<PodPlan, { kind: 'replace' }>): void {
     this.#parts.nodeChoice.turnedAway(vm, plan);

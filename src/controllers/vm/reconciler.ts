@@ -15,7 +15,9 @@ import { endGuest, type HoldPlan, letGo, stillWanted } from './life/deletion.ts'
 import { holdVm } from './life/finalizer.ts';
 import { expired, expiryPollMs } from './life/expiry.ts';
 import type { LiveList } from '../../controller/livelists.ts';
+import { waitsForGuest } from './facts/standby.ts';
 import { startDeadline } from './facts/startdeadline.ts';
+import { isUntaken } from './facts/unbound.ts';
 import { observe, type ObserverParts } from './observe.ts';
 import type { Pass } from './pass.ts';
 import type { RunnerObservation, Runners } from './runner/runners.ts';
@@ -54,6 +56,9 @@ const guestPollMs = 15_000;
 
 /** Where nobody has answered at the port of a guest that waited for so long, in milliseconds, its VM gets a pod of its own (docs/pools.md). */
 export const unmetMs = 120_000;
+
+/** A VM of a pool whose own pod no node takes looks for a guest that waits again, in milliseconds. */
+const guestWaitMs = 60_000;
 
 /** Somebody else's pod has the name: no event of it wakes the VM, which looks again after so many milliseconds. */
 const conflictMs = 30_000;
@@ -365,7 +370,8 @@ export class VmReconciler {
 
   /**
    * The pod stays: its size, claim, labels and keys follow the VM, its runner is asked and told what is due, and the answer becomes the status.
-   * It goes only where the guest's memory is on its claim, or where the next start of the guest needs another pod.
+   * It goes only where the guest's memory is on its claim, where the next start of the guest needs another pod, or where no node takes it and a guest of
+   * the VM's pool waits.
    *
    * @param failures - those of sizes: what they are to be can wait, and the runner is asked all the same
    */
@@ -377,6 +383,8 @@ export class VmReconciler {
     const { expectations, claimGrowth, podCreation, podResize, runners } = this.#parts;
     const { vm, node, claim } = pass.observed;
     if (expectations.isDeleted(pod)) return undefined;
+    const isInVain = isUntaken(pod) && waitsForGuest(vm);
+    if (isInVain && podCreation.promiseGuest(vm)) return this.#giveWay(vm, pod);
     const { waiting = [], effective } = settings;
     const isRenewed =
       isPersistent(effective) && waiting.some((field) => needsAnotherPod(field, { isPersistent: true }));
@@ -424,7 +432,19 @@ export class VmReconciler {
     const askMs = runner === undefined ? undefined : askAfterMs(runner, pod, status);
     // No event of a VM tells that the image is made.
     const imageMs = isKept ? pollMs : undefined;
-    return soonest(askMs, roomPollMs(room), growth.againMs, dataRoom.againMs, imageMs, lookAgainMs);
+    // A guest that comes to wait wakes only a few of those who wait for one.
+    const guestMs = isInVain ? guestWaitMs : undefined;
+    return soonest(askMs, roomPollMs(room), growth.againMs, dataRoom.againMs, imageMs, lookAgainMs, guestMs);
+  }
+
+  /** The next pass has the VM claim the guest that it was promised. Its status stays: by that it is a VM that waits for one. */
+  async #giveWay(vm: Vm, pod: Pod): Promise<void> {
+    try {
+      await this.#delete(pod);
+    } catch (error) {
+      this.#parts.podCreation.releaseGuest(vm.metadata.uid);
+      throw error;
+    }
   }
 
   /** Its pod goes for a larger data disk only where the next one can have it: a guest that runs would end for nothing. */

@@ -4,7 +4,7 @@ import { isTerminating } from '../../api/owner.ts';
 import type { VmPool } from '../../api/vmpool.ts';
 import { endMessage, isPodReady, pullFailure, unschedulableMessage } from '../vm/facts/podstate.ts';
 import { isOfTemplate, templateDigest } from '../vm/facts/standby.ts';
-import { isNominated } from '../vm/facts/unbound.ts';
+import { isUntaken } from '../vm/facts/unbound.ts';
 import { isReserved, isUsable } from '../vm/pool/standbys.ts';
 
 /** A pod of the pool that is no VM's. */
@@ -130,7 +130,7 @@ function bootsSince(pod: Pod): number {
 
 function failureOf({ pod }: StandbyView, now: number, startMs: number): string | undefined {
   // kube-scheduler may be ending others for it; it has as long as any other.
-  const ended = endMessage(pod) ?? (isNominated(pod) ? undefined : unschedulableMessage(pod));
+  const ended = endMessage(pod) ?? (isUntaken(pod) ? unschedulableMessage(pod) : undefined);
   if (ended !== undefined) return ended;
   if (isPodReady(pod) || now - bootsSince(pod) < startMs) return undefined;
   return pullFailure(pod) ?? `its guest was not ready after ${startMs / 1000} seconds`;

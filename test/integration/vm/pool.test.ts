@@ -377,3 +377,25 @@ test.each(refusals)(
     await expect.poll(ready, slow).toMatchObject(refused);
   },
 );
+
+test('a VM whose own pod is left to kube-scheduler, which finds no node for it, gets the next guest that waits', async () => {
+  const space = await world.namespace('left-to-scheduler');
+  world.kubelet.behave(() => ({ kind: 'unready' }));
+  onTestFinished(() => world.kubelet.behave(() => ({ kind: 'run' })));
+  await world.kubelet.addNode({
+    name: 'n3',
+    labels: { 'tag.svc3.dev/single': 'true' },
+    allocatable: { pods: '1' },
+  });
+  await operate(world.client, {}, { whenFull: 'Pod' });
+  await aPool(space, { template: { ...template, tag: 'single', tagRequired: true }, minIdle: 1 });
+  await expect.poll(() => podsOf(space), slow).toHaveLength(1);
+  const [guest] = await podsOf(space);
+  await claim(space, 'job');
+  await space.until('job', 'Scheduled', { status: 'False', reason: 'Unschedulable' });
+  expect((await space.vm('job')).status?.podName).toBe('svc3-vm-job');
+  world.kubelet.behave(() => ({ kind: 'run' }));
+  await space.untilReady('job');
+  expect((await space.vm('job')).status?.podName).toBe(guest?.metadata.name);
+  await expectOneToOne(space, 1);
+});

@@ -7,6 +7,7 @@ import type { ClaimRequest } from '../../../src/api/runner.ts';
 import type { Vm } from '../../../src/api/vm.ts';
 import type { VmPool, VmPoolSpecInput } from '../../../src/api/vmpool.ts';
 import type { VmControllerParts } from '../../../src/controllers/vm/controller.ts';
+import type { VmSettings } from '../../../src/controllers/vm/settings.ts';
 import { Svc3Error } from '../../../src/errors.ts';
 import type { KubeClient } from '../../../src/kube/types.ts';
 import { startVmOperator, type VmOperator } from '../../support/operator.ts';
@@ -22,7 +23,11 @@ export const template = {
 
 /** Pools on a control plane, with runners of guests that wait. */
 export interface PoolWorld {
-  operate(client?: KubeClient, parts?: Partial<VmControllerParts>): Promise<VmOperator>;
+  operate(
+    client?: KubeClient,
+    parts?: Partial<VmControllerParts>,
+    settings?: Partial<VmSettings>,
+  ): Promise<VmOperator>;
   /** Like SIGKILL, of all operators. */
   stopAll(): Promise<void>;
   /** A pool `ci` of the namespace. */
@@ -58,8 +63,8 @@ export function poolWorld(world: () => VmWorld): PoolWorld {
     (await world().client.list(pods, { namespace: space.name })).items;
   const pool = (space: VmNamespace) => world().client.get(vmPools, 'ci', space.name);
   return {
-    async operate(client = world().client, parts = {}) {
-      const operator = await startVmOperator(client, {}, () => ({ openRunner, ...parts }));
+    async operate(client = world().client, parts = {}, settings = {}) {
+      const operator = await startVmOperator(client, settings, () => ({ openRunner, ...parts }));
       operators.push(operator);
       return operator;
     },

@@ -1,6 +1,6 @@
 import type { Pod } from '../../../api/core.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
-import { notScheduled } from './podstate.ts';
+import { notScheduled, unschedulableMessage } from './podstate.ts';
 
 /** For so long kube-scheduler may make room for a pod on its node, in milliseconds: what it ends there has its grace period, and may never end. */
 const roomMs = 300_000;
@@ -25,6 +25,11 @@ export function unboundMessage(pod: Pod): string | undefined {
 /** Whether kube-scheduler has chosen a node for a pod that it has not bound: it ends pods of lower priority there, or waits for a volume. */
 export function isNominated({ status }: Pod): boolean {
   return status?.nominatedNodeName !== undefined && status.nominatedNodeName !== '';
+}
+
+/** Whether no node takes the pod, nor is one being freed for it: it waits until something changes. */
+export function isUntaken(pod: Pod): boolean {
+  return unschedulableMessage(pod) !== undefined && !isNominated(pod);
 }
 
 /** What keeps a pod from the node that it is for. */

@@ -11,7 +11,7 @@ import type { RunnerState } from '../../../../src/api/runner.ts';
 import { Svc3Error } from '../../../../src/errors.ts';
 import type { ClaimAnswer, RunnerObservation } from '../../../../src/controllers/vm/runner/runners.ts';
 import { anImage, condition } from '../image/builders.ts';
-import { aPod, aVm, effective, runnerState, runningStatus } from './builders.ts';
+import { aCondition, aPod, aVm, effective, runnerState, runningStatus } from './builders.ts';
 import { aPoolVm, aStandby, ownedBy } from '../vmpool/builders.ts';
 import { vmSettings } from '../../../support/operator.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
@@ -44,6 +44,9 @@ let liveClaim: PersistentVolumeClaim | undefined;
 let triedInVainMs: number | undefined;
 let isChosenHere: boolean;
 const gaveUp = vi.fn();
+/** Whether a guest of the pool waits for the VM. */
+let guestWaits: boolean;
+const releaseGuest = vi.fn();
 const claimIt = vi.fn((): ClaimAnswer => ({ kind: 'asking', message: 'no contact' }));
 const event = vi.fn();
 let nodeReady: 'True' | 'Unknown';
@@ -85,6 +88,8 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
       seen: () => undefined,
       isChosenHere: () => isChosenHere,
       gaveUp,
+      promiseGuest: () => guestWaits,
+      releaseGuest,
       asleep: asleepDraft,
       deploy: async () => undefined,
     },
@@ -122,6 +127,7 @@ beforeEach(() => {
   liveClaim = undefined;
   triedInVainMs = undefined;
   isChosenHere = true;
+  guestWaits = false;
   nodeReady = 'True';
   vm = aVm({ metadata: { ...aVm().metadata, ...held }, status: { effective } });
   pod = aPod({ nodeName: 'n1', status: runningStatus(true) });
@@ -229,6 +235,63 @@ describe('a pass', () => {
     pod = aPod({ status: { nominatedNodeName: 'n1', conditions } });
     expect((await aReconciler().reconcile('team/web'))?.requeueAfterMs).toBe(240_000);
     expect(remove).not.toHaveBeenCalled();
+  });
+
+  describe('over a VM of a pool whose own pod is left to kube-scheduler', () => {
+    const scheduling = { type: 'PodScheduled', status: 'False' as const, lastTransitionTime: 'now' };
+    const unbound = (reason: string, nominatedNodeName = '') => {
+      const { spec, ...rest } = aPod({
+        status: { nominatedNodeName, conditions: [{ ...scheduling, reason, message: 'Insufficient cpu' }] },
+      });
+      const { affinity: _pinned, ...unpinned } = spec;
+      return { ...rest, spec: unpinned };
+    };
+
+    beforeEach(() => {
+      const conditions = [aCondition('Scheduled', { status: 'False', reason: 'Unschedulable' })];
+      const { pool } = aPoolVm('web').spec;
+      vm = aVm({
+        metadata: { ...aVm().metadata, ...held },
+        status: { effective, podName: 'svc3-vm-web', conditions },
+      });
+      vm = { ...vm, spec: { powerState: 'Running', pool } };
+      pod = unbound('Unschedulable');
+      guestWaits = true;
+    });
+
+    test('ends that pod, exactly as it was seen, for a guest that waits', async () => {
+      await aReconciler().reconcile('team/web');
+      expect(remove).toHaveBeenCalledExactlyOnceWith(
+        expect.anything(),
+        { name: 'svc3-vm-web', namespace: 'team' },
+        { uid: 'pod-uid', resourceVersion: '5' },
+      );
+      // By its status it is a VM that waits for a guest.
+      expect([apply.mock.calls, releaseGuest.mock.calls]).toEqual([[], []]);
+    });
+
+    test('leaves the guest to others where the pod has changed meanwhile, as when it is bound', async () => {
+      remove.mockRejectedValueOnce(new Svc3Error('Conflict', 'the pod has changed'));
+      await expect(aReconciler().reconcile('team/web')).rejects.toThrow('the pod has changed');
+      expect(releaseGuest).toHaveBeenCalledExactlyOnceWith('vm-uid');
+    });
+
+    test('looks again after a minute where no guest waits', async () => {
+      guestWaits = false;
+      expect(await aReconciler().reconcile('team/web')).toEqual({ requeueAfterMs: 60_000 });
+      expect(remove).not.toHaveBeenCalled();
+    });
+
+    test.each<[sentence: string, happens: () => void]>([
+      ['is bound', () => (pod = aPod({ nodeName: 'n1' }))],
+      ['has room made for it', () => (pod = unbound('Unschedulable', 'n1'))],
+      ['is gated', () => (pod = unbound('SchedulingGated'))],
+      ['is that of a VM of no pool', () => (vm = aVm({ ...vm, spec: { pool: undefined } }))],
+    ])('keeps one that %s', async (_sentence, happens) => {
+      happens();
+      await aReconciler().reconcile('team/web');
+      expect(remove).not.toHaveBeenCalled();
+    });
   });
 
   test('asks the runner of a guest that is suspended in memory now and then: nothing else tells that it is lost', async () => {

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { PodStatus } from '../../../../../src/api/core.ts';
 import {
   isNominated,
+  isUntaken,
   turnedAway,
   unboundMessage,
   volumeMessage,
@@ -50,6 +51,15 @@ test.each([
 ])('a pod whose nominated node is %j is waited for there: %s', (nominatedNodeName, is) => {
   const status = nominatedNodeName === undefined ? {} : { nominatedNodeName };
   expect(isNominated(aPod({ status }))).toBe(is);
+});
+
+test.each([
+  ['that no node fits', true, aPod({ status: refused() })],
+  ['for which room is made', false, aPod({ status: { ...refused(), nominatedNodeName: 'n1' } })],
+  ['that is gated', false, aPod({ status: refused({ reason: 'SchedulingGated' }) })],
+  ['that is bound', false, aPod({ nodeName: 'n1', status: refused() })],
+])('a pod %s is taken by no node: %s', (_what, is, pod) => {
+  expect(isUntaken(pod)).toBe(is);
 });
 
 describe('a pinned pod is turned away', () => {
