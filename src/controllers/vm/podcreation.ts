@@ -1,7 +1,7 @@
 import { configKeyOf } from '../../api/configkey.ts';
 import type { Node, Pod } from '../../api/core.ts';
 import { pods } from '../../api/resources.ts';
-import type { EffectiveSettings, Vm } from '../../api/vm.ts';
+import type { Vm } from '../../api/vm.ts';
 import { isRefusal } from '../../controller/refusal.ts';
 import { isSvc3Error, messageOf } from '../../errors.ts';
 import type { Informer, KubeClient, ReconcileResult } from '../../kube/types.ts';
@@ -19,13 +19,14 @@ import type { NextPod } from './nextpod.ts';
 import type { NodeChoice } from './nodechoice.ts';
 import type { Pass } from './pass.ts';
 import type { VmMemory } from './vmmemory.ts';
-import { hasOwnPod, isUnchanged, mayHavePod } from './pool/claims.ts';
+import { type GuestSettings, hasOwnPod, isUnchanged, mayHavePod } from './pool/claims.ts';
 import type { PoolClaims } from './pool/poolclaims.ts';
 import { claimedSettings, isToRun, isWithoutPod } from './facts/standby.ts';
 import type { StartTraces } from './starts/starttraces.ts';
 import type { PodPlacement } from './pod/pod.ts';
 import { reportPod } from './status/report.ts';
 import { placementRequest } from './pod/request.ts';
+import { warningsWith } from './resolve/adoption.ts';
 import { plannedSettings } from './resolve/planned.ts';
 import { memoryToGoOnFrom } from './resolve/imagememory.ts';
 import { nextMedium, nextSettings } from './resolve/nextsettings.ts';
@@ -134,7 +135,7 @@ export class PodCreation implements VmMemory {
     const uid = vm.metadata.uid;
     this.#parts.nextPod.waits(vm);
     const instead = await this.#insteadOfOwn(vm);
-    if (instead !== undefined) return this.#claim(pass, instead, claimedSettings(vm, instead));
+    if (instead !== undefined) return this.#claim(pass, instead, this.#settingsWith(vm, instead));
     const waitMs = nodeChoice.waitMs(uid);
     if (waitMs > 0) {
       nodeChoice.release(uid);
@@ -142,12 +143,12 @@ export class PodCreation implements VmMemory {
     }
     if (await mayHavePod(client, vm)) return { requeueAfterMs: cacheLagMs };
     const waits = poolClaims.ofPoolUnclaimed(vm);
-    if (waits !== undefined) return this.#claim(pass, waits, claimedSettings(vm, waits));
+    if (waits !== undefined) return this.#claim(pass, waits, this.#settingsWith(vm, waits));
     const resolved = this.#settings(vm);
     if (resolved.kind === 'asking') return this.#asking(pass, resolved);
     if (resolved.kind === 'unresolved') return this.#unresolved(pass, resolved);
     const served = isServed(vm) ? poolClaims.ofConfig(vm, resolved.effective) : undefined;
-    if (served !== undefined) return this.#serve(pass, served, resolved.effective);
+    if (served !== undefined) return this.#serve(pass, served, resolved);
     const memory = memoryToGoOnFrom(vm, resolved.effective, sources);
     const request = placementRequest(vm, resolved.effective, settings, memory);
     if (vm.spec.pool !== undefined && vm.status?.podName !== podNameOf(vm.metadata.name))
@@ -198,8 +199,15 @@ export class PodCreation implements VmMemory {
     }
   }
 
+  /** Of a VM that names its pool; undefined where those of the guest cannot be read. */
+  #settingsWith(vm: Vm, guest: Pod): GuestSettings | undefined {
+    const effective = claimedSettings(vm, guest);
+    if (effective === undefined) return undefined;
+    return { effective, warnings: warningsWith(vm, guest, effective, this.#parts.sources) };
+  }
+
   /** Of a VM that knows of no pool: its VMConfig is asked for beside what would be asked anyway. */
-  async #serve(pass: Pass, pod: Pod, effective: EffectiveSettings): Promise<ReconcileResult> {
+  async #serve(pass: Pass, pod: Pod, settings: GuestSettings): Promise<ReconcileResult> {
     const { client, sources, poolClaims } = this.#parts;
     const { vm } = pass.observed;
     const { name, namespace } = configKeyOf(vm) ?? { name: '', namespace: '' };
@@ -210,7 +218,7 @@ export class PodCreation implements VmMemory {
         hasFinalizer(vm) && hasOwnPod(client, vm),
         config !== undefined && isUnchanged(client, config),
       ]);
-      if (!hasOwn && isCurrent) return await this.#claim(pass, pod, effective);
+      if (!hasOwn && isCurrent) return await this.#claim(pass, pod, settings);
     } catch (error) {
       poolClaims.release(vm.metadata.uid);
       throw error;
@@ -220,7 +228,7 @@ export class PodCreation implements VmMemory {
   }
 
   /** Both writes of a claim; the runner is told in the pass that follows. */
-  async #claim(pass: Pass, pod: Pod, effective: EffectiveSettings | undefined): Promise<ReconcileResult> {
+  async #claim(pass: Pass, pod: Pod, settings: GuestSettings | undefined): Promise<ReconcileResult> {
     const { vm } = pass.observed;
     const { nodeChoice, poolClaims } = this.#parts;
     nodeChoice.release(vm.metadata.uid);
@@ -229,7 +237,7 @@ export class PodCreation implements VmMemory {
     try {
       const podName = pod.metadata.name;
       const message = `the guest of pod ${podName} is being claimed`;
-      const written = await poolClaims.choose(pass, { podName, message, effective });
+      const written = await poolClaims.choose(pass, { podName, message, settings });
       if (written !== undefined) return await this.take(pass, pod);
     } catch (error) {
       poolClaims.release(vm.metadata.uid);

@@ -399,3 +399,17 @@ test('a VM whose own pod is left to kube-scheduler, which finds no node for it, 
   expect((await space.vm('job')).status?.podName).toBe(guest?.metadata.name);
   await expectOneToOne(space, 1);
 });
+
+test('a VM is told which ports the installation does not allow to the guest of its pool, as one that boots', async () => {
+  const space = await world.namespace('ports');
+  await operate();
+  const ports = [{ guestPort: 80, nodePort: 19_000 }];
+  await aPool(space, { template: { ...template, ports }, minIdle: 1 });
+  await expect.poll(() => idle(space), slow).toBe(1);
+  await claim(space, 'job');
+  await space.untilReady('job');
+  await space.until('job', 'PortsMapped', { status: 'False', reason: 'PortNotAllowed' });
+  const { podName, warnings } = (await space.vm('job')).status ?? {};
+  expect(podName).toMatch(/^svc3-pool-ci-/);
+  expect(warnings).toEqual([expect.stringMatching(/nodePort 19000 is not in the allowed range/)]);
+});

@@ -13,7 +13,8 @@ import { labelMetadata } from '../pod/podlabels.ts';
 import type { StartTraces } from '../starts/starttraces.ts';
 import type { Pass } from '../pass.ts';
 import { pendingDraft } from '../status/pending.ts';
-import { condition } from '../status/statusdraft.ts';
+import { condition, type StatusDraft } from '../status/statusdraft.ts';
+import type { Resolved } from '../resolve/resolve.ts';
 import type { StatusWriter } from '../status/statuswriter.ts';
 import { claimedSettings, isOfPool } from '../facts/standby.ts';
 
@@ -25,11 +26,15 @@ export interface ClaimParts {
   readonly status: Pick<StatusWriter, 'choosePod'>;
 }
 
+/** The settings of a VM with a guest that waited, and what of those it asked for is not so. */
+export type GuestSettings = Pick<Resolved, 'effective' | 'warnings'>;
+
 /** The pod that is to be a VM's, and what is said of it. */
 export interface ChosenPod {
   readonly podName: string;
   readonly message: string;
-  readonly effective?: EffectiveSettings | undefined;
+  /** What a VM has with a waiting guest. */
+  readonly settings?: GuestSettings | undefined;
 }
 
 /** What became of making a pod the VM's. */
@@ -39,20 +44,28 @@ export type Taken = { readonly kind: 'taken'; readonly pod: Pod } | { readonly k
  * First write of a claim: the VM's status names the pod, where the VM is still exactly as it was seen. A VM has at most one pod.
  *
  * @param chosen.podName - of a waiting guest, or of the pod that is made for the VM
- * @param chosen.effective - of a VM that gets a waiting guest
+ * @param chosen.settings - of a VM that gets a waiting guest
  * @throws Svc3Error Conflict where the VM has changed since
  */
 export async function choosePod(
   { status }: ClaimParts,
   pass: Pass,
-  { podName, message, effective }: ChosenPod,
+  { podName, message, settings }: ChosenPod,
 ): Promise<Vm | undefined> {
   const vm = pass.written ?? pass.observed.vm;
   const draft = pendingDraft(vm, { ready: condition('False', 'Claiming', message) });
-  const fields = { ...draft.fields, podName, ...(effective === undefined ? {} : { effective }) };
-  const written = await status.choosePod(vm, { ...draft, fields });
+  const fields = settings === undefined ? draft.fields : withGuest(draft.fields, settings);
+  const written = await status.choosePod(vm, { ...draft, fields: { ...fields, podName } });
   if (written !== undefined) pass.written = written;
   return written;
+}
+
+/** What was told of the VM without a guest is over. */
+function withGuest(
+  { planned: _planned, warnings: _warnings, ...fields }: StatusDraft['fields'],
+  { effective, warnings }: GuestSettings,
+): StatusDraft['fields'] {
+  return { ...fields, effective, ...(warnings.length === 0 ? {} : { warnings: [...warnings] }) };
 }
 
 /** Second write: the pod's owner. It fails where another VM was first, or the pool has given the pod up. */

@@ -60,6 +60,17 @@ function adoptedSettings(
   return why ?? { effective, warnings: merged.warnings };
 }
 
+/** What of what the VM asks for is not so with these settings, which it has with the guest of a pool in this pod. */
+export function warningsWith(
+  vm: Vm,
+  pod: Pod,
+  effective: EffectiveSettings,
+  sources: Sources,
+): readonly string[] {
+  const merged = mergedOver(vm, pod, effective, sources);
+  return merged.kind === 'refused' ? [] : merged.warnings;
+}
+
 /**
  * The settings of a VM with this pod where these were in force last. A pod that was made with the changes has them, though the status does
  * not say so yet.

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Pod } from '../../../../src/api/core.ts';
 import type { KubeObject } from '../../../../src/api/object.ts';
 import type { EffectiveSettings, Vm, VmSpec, VmStatus } from '../../../../src/api/vm.ts';
+import type { VmConfig } from '../../../../src/api/vmconfig.ts';
 import type { ReplaceReason } from '../../../../src/controllers/vm/decide.ts';
 import { DeployBackoff } from '../../../../src/controllers/vm/deploybackoff.ts';
 import type { VmExpectations } from '../../../../src/controllers/vm/expectations.ts';
@@ -12,6 +13,7 @@ import { PodCreation } from '../../../../src/controllers/vm/podcreation.ts';
 import type { ClaimObserver } from '../../../../src/controllers/vm/pool/claimobserver.ts';
 import { PoolClaims, type PoolClaimsParts } from '../../../../src/controllers/vm/pool/poolclaims.ts';
 import type { ResolveSources } from '../../../../src/controllers/vm/resolve/resolve.ts';
+import type { StatusDraft } from '../../../../src/controllers/vm/status/statusdraft.ts';
 import { WaitingVms } from '../../../../src/controllers/vm/waiting.ts';
 import { type ErrorReason, Svc3Error } from '../../../../src/errors.ts';
 import type { KubeClient } from '../../../../src/kube/types.ts';
@@ -27,6 +29,7 @@ const patch = vi.fn();
 const woken = vi.fn();
 const madePod = vi.fn();
 const claimed = vi.fn<ClaimObserver['claimed']>();
+const choosePod = vi.fn<(vm: Vm, draft: StatusDraft) => Promise<undefined>>();
 let nowMs: number;
 let inventory: Inventory;
 let waiting: WaitingVms;
@@ -51,7 +54,7 @@ const client = {
 beforeEach(() => {
   nowMs = 0;
   claims = new Map();
-  for (const mock of [create, patch, woken, madePod, claimed]) mock.mockReset();
+  for (const mock of [create, patch, woken, madePod, claimed, choosePod]) mock.mockReset();
   create.mockImplementation(async (_, pod) => ({ ...pod, metadata: storedMeta(pod.metadata) }));
   patch.mockImplementation(async (_, __, { body }) => ({ ...aVm(), metadata: body.metadata }));
   inventory = new Inventory(ranges);
@@ -59,17 +62,33 @@ beforeEach(() => {
   backoff = new DeployBackoff(() => nowMs);
 });
 
-function podCreation(given: Parameters<typeof vmSettings>[0] = {}): PodCreation {
+interface Given {
+  /** Guests that wait, for a VM of a pool and for one that knows of none. */
+  readonly standbys?: Partial<Record<'ofPool' | 'ofConfig', () => Pod>>;
+  readonly config?: VmConfig;
+}
+
+function podCreation(
+  given: Parameters<typeof vmSettings>[0] = {},
+  { standbys: there = {}, config }: Given = {},
+): PodCreation {
   const settings = vmSettings(given);
   const expectations = { madePod, wroteVm: () => undefined } as unknown as VmExpectations;
-  const standbys = { ofPool: () => undefined, ofConfig: () => undefined, forget: () => undefined };
-  const sources = {} as ResolveSources;
+  const nothing = () => undefined;
+  const standbys = { ofPool: nothing, ofConfig: nothing, forget: nothing, ...there };
+  const sources: ResolveSources = {
+    vmConfig: () => config,
+    image: nothing,
+    iso: nothing,
+    answer: nothing,
+    settings,
+  };
   const claimParts = {
     client,
     expectations,
     standbys,
     observer: { claimed, told: () => undefined },
-    status: { choosePod: async () => undefined },
+    status: { choosePod },
     starts: undefined,
     monotonic: () => nowMs,
   };
@@ -524,6 +543,49 @@ test('a guest of a pool that a policy of the cluster does not let a VM have is t
     message: 'denied by policy labels',
   });
   expect(pass.status?.fields.podName).toBe('svc3-pool-1');
+});
+
+describe('a VM that gets a guest which waits', () => {
+  const ports = [
+    { guestPort: 80, nodePort: 80, protocol: 'TCP' as const },
+    { guestPort: 81, nodePort: 20_000, protocol: 'TCP' as const },
+  ];
+  const warning = 'ports: nodePort 80 is not in the allowed range 20000-29999; the mapping is left out';
+  const written = () => choosePod.mock.lastCall?.[1].fields;
+  const guest = aStandby('1', { settings: { ports: ports.slice(1), portsNotAllowed: ports.slice(0, 1) } });
+  const ofPool = { standbys: { ofPool: () => guest } };
+
+  test('of its pool has the warnings of that guest', async () => {
+    await deploy(aPoolVm('job'), podCreation({}, ofPool));
+    expect(written()).toMatchObject({ podName: 'svc3-pool-1', warnings: [warning] });
+  });
+
+  test('of its pool in the place of its own pod has none of that', async () => {
+    const { cpu, memory, gpuPassthrough, vncConsole } = effective;
+    const planned = { image: 'web', cpu, memory, gpuPassthrough, vncConsole };
+    const conditions = [aCondition('Scheduled', { status: 'False' })];
+    const vm = aPoolVm('job', {
+      status: { podName: 'svc3-vm-job', warnings: ['of before'], planned, conditions },
+    });
+    await deploy(vm, podCreation({}, { standbys: { ofPool: () => aStandby('1') } }));
+    expect(written()).toMatchObject({ podName: 'svc3-pool-1', effective });
+    for (const field of ['warnings', 'planned']) expect(written()).not.toHaveProperty(field);
+    await deploy(vm, podCreation({}, ofPool));
+    expect(written()).toMatchObject({ warnings: [warning] });
+  });
+
+  test('without knowing of its pool has the warnings of its settings', async () => {
+    const { image, architecture } = effective;
+    const config: VmConfig = {
+      metadata: storedMeta({ name: 'builder', namespace: 'team', generation: 1 }),
+      spec: { image, architecture, ports },
+    };
+    claims.set('builder', config);
+    const { image: _image, ...spec } = aVm().spec;
+    const vm = { ...aVm(), spec: { ...spec, config: 'builder' } };
+    await deploy(vm, podCreation({}, { config, standbys: { ofConfig: () => guest } }));
+    expect(written()).toMatchObject({ podName: 'svc3-pool-1', warnings: [warning] });
+  });
 });
 
 describe('a VM of a pool for which no guest waits', () => {
