@@ -54,18 +54,29 @@ export async function choosePod(
 ): Promise<Vm | undefined> {
   const vm = pass.written ?? pass.observed.vm;
   const draft = pendingDraft(vm, { ready: condition('False', 'Claiming', message) });
-  const fields = settings === undefined ? draft.fields : withGuest(draft.fields, settings);
+  const fields = settings === undefined ? draft.fields : withGuest(vm, draft.fields, settings);
   const written = await status.choosePod(vm, { ...draft, fields: { ...fields, podName } });
   if (written !== undefined) pass.written = written;
   return written;
 }
 
-/** What was told of the VM without a guest is over. */
+/**
+ * What was told of the VM without a guest is over. One that is new to the VM answers what was asked of its guest until now, as the first boot in a pod of its
+ * own does: the runner knows nothing of it, and would restart or revert the guest at once.
+ */
 function withGuest(
+  { spec: { startRequest, restartRequest, revertRequest } }: Vm,
   { planned: _planned, warnings: _warnings, ...fields }: StatusDraft['fields'],
   { effective, warnings }: GuestSettings,
 ): StatusDraft['fields'] {
-  return { ...fields, effective, ...(warnings.length === 0 ? {} : { warnings: [...warnings] }) };
+  return {
+    ...fields,
+    effective,
+    ...(warnings.length === 0 ? {} : { warnings: [...warnings] }),
+    ...(startRequest === undefined ? {} : { startRequest }),
+    ...(restartRequest === undefined ? {} : { restartRequest }),
+    ...(revertRequest === undefined ? {} : { revertRequest }),
+  };
 }
 
 /** Second write: the pod's owner. It fails where another VM was first, or the pool has given the pod up. */

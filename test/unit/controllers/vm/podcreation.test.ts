@@ -12,6 +12,7 @@ import { NodeChoice } from '../../../../src/controllers/vm/nodechoice.ts';
 import { PodCreation } from '../../../../src/controllers/vm/podcreation.ts';
 import type { ClaimObserver } from '../../../../src/controllers/vm/pool/claimobserver.ts';
 import { PoolClaims, type PoolClaimsParts } from '../../../../src/controllers/vm/pool/poolclaims.ts';
+import { powerStep } from '../../../../src/controllers/vm/runner/power.ts';
 import type { ResolveSources } from '../../../../src/controllers/vm/resolve/resolve.ts';
 import type { StatusDraft } from '../../../../src/controllers/vm/status/statusdraft.ts';
 import { WaitingVms } from '../../../../src/controllers/vm/waiting.ts';
@@ -22,7 +23,7 @@ import { storedMeta } from '../../../support/storedmeta.ts';
 import { vmSettings } from '../../../support/operator.ts';
 import { aNode, aPod, ranges } from '../../placement/builders.ts';
 import { aPoolVm, aStandby } from '../vmpool/builders.ts';
-import { aCondition, aPod as aVmPod, aVm, effective } from './builders.ts';
+import { aCondition, aPod as aVmPod, aVm, effective, runnerState } from './builders.ts';
 
 const create = vi.fn<(resource: unknown, pod: Pod) => Promise<Pod>>();
 const patch = vi.fn();
@@ -572,6 +573,28 @@ describe('a VM that gets a guest which waits', () => {
     for (const field of ['warnings', 'planned']) expect(written()).not.toHaveProperty(field);
     await deploy(vm, podCreation({}, ofPool));
     expect(written()).toMatchObject({ warnings: [warning] });
+  });
+
+  test.each([
+    ['that it was made with', {}],
+    ['that came while it waited', { status: { conditions: [] } }],
+  ])('has every request answered %s: the guest is as new to it as one that boots', async (_when, given) => {
+    const asked = { startRequest: 'a', restartRequest: 'b', revertRequest: 'c' };
+    const vm = aPoolVm('job', { spec: asked, ...given });
+    await deploy(vm, podCreation({}, ofPool));
+    const { fields } = choosePod.mock.lastCall?.[1] ?? {};
+    expect(fields).toMatchObject(asked);
+    for (const powerState of ['Running', 'Suspended'] as const)
+      expect(powerStep({ ...vm, status: fields ?? {} }, runnerState({ powerState }))).not.toMatchObject({
+        request: { action: expect.stringMatching(/restart|revert/) },
+      });
+  });
+
+  test('has no request answered by a pod of its own that is yet to boot', async () => {
+    inventory.setNode(aNode('n1'));
+    await deploy(aPoolVm('job', { spec: { restartRequest: 'b' }, status: { effective } }));
+    expect(written()).toMatchObject({ podName: 'svc3-vm-job' });
+    expect(written()).not.toHaveProperty('restartRequest');
   });
 
   test('without knowing of its pool has the warnings of its settings', async () => {
