@@ -45,6 +45,8 @@ const nodeTag = command({
 const nodeUntag = command({
   path: ['node', 'untag'],
   summary: 'Remove a tag from a node',
+  description:
+    'VMs that run there already stay; with chart value placement.whenFull: Pod one that requires the tag and whose node kube-scheduler chose ends when the kubelet starts next.',
   arguments: {
     name: { summary: 'Name of the node', complete: 'nodes' },
     tag: { summary: 'Tag: 1 to 63 letters, digits, "-", "_" or "."' },
@@ -60,7 +62,8 @@ const nodeUntag = command({
 const nodeAssign = command({
   path: ['node', 'assign'],
   summary: 'Reserve a node for the VMs of one namespace, or give it back to all',
-  description: 'It needs the right to change nodes. VMs that run there already stay.',
+  description:
+    'It needs the right to change nodes. VMs that run there already stay; with chart value placement.whenFull: Pod one of another namespace whose node kube-scheduler chose ends when the kubelet starts next.',
   arguments: {
     name: { summary: 'Name of the node', complete: 'nodes' },
     namespace: {

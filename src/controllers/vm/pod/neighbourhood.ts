@@ -3,7 +3,6 @@ import type { NodeSelectorRequirement, NodeSelectorTerm, PodSpec } from '../../.
 import { labels, tagLabel } from '../../../api/meta.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import type { Accelerator } from '../../../placement/facts.ts';
-import { hasBundle } from '../facts/bundle.ts';
 
 type PodTerms = NonNullable<Affinity['podAffinity']>;
 type Neighbourhood = Pick<PodSpec, 'affinity' | 'topologySpreadConstraints'>;
@@ -65,7 +64,10 @@ function nodeTerms(input: NeighbourhoodInput): NodeSelectorTerm[] {
   );
 }
 
-/** What placement demands of a node, as far as affinity can say it; kube-scheduler has filters for the rest. */
+/**
+ * What placement demands of a node, as far as affinity can say it; kube-scheduler has filters for the rest. No more than it has to: a kubelet
+ * that starts anew ends running pods whose terms its labels do not meet any more. A GPU needs none, its device is on enabled nodes only.
+ */
 function unpinnedTerm(
   { effective, placement }: NeighbourhoodInput,
   asked: readonly NodeSelectorRequirement[],
@@ -78,9 +80,6 @@ function unpinnedTerm(
       // Whoever asks for the device must not get a node that is labelled to emulate.
       ...(placement.accelerator === 'kvm'
         ? [{ key: labels.accelerator, operator: 'NotIn' as const, values: ['tcg'] }]
-        : []),
-      ...(hasBundle(effective)
-        ? [{ key: labels.gpuPassthrough, operator: 'In' as const, values: ['enabled'] }]
         : []),
       ...(effective.tagRequired === true && effective.tag !== undefined
         ? [{ key: tagLabel(effective.tag), operator: 'In' as const, values: ['true'] }]

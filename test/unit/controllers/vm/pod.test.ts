@@ -575,7 +575,6 @@ describe('the pod of a VM', () => {
           { key: 'kubernetes.io/os', operator: 'In', values: ['linux'] },
           { key: 'kubernetes.io/arch', operator: 'In', values: ['amd64'] },
           reservation,
-          { key: 'svc3.dev/gpu-passthrough', operator: 'In', values: ['enabled'] },
           { key: 'tag.svc3.dev/ci', operator: 'In', values: ['true'] },
         ],
         matchFields: [{ key: 'metadata.name', operator: 'In', values: ['n7'] }],
