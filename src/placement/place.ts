@@ -225,7 +225,7 @@ function excludes(facts: ClassFacts, request: PlacementRequest): string | undefi
 }
 
 /** The same for what does not pass by itself. */
-function excludesForGood(facts: ClassFacts, request: PlacementRequest): string | undefined {
+export function excludesForGood(facts: ClassFacts, request: PlacementRequest): string | undefined {
   if (!toleratesAll(facts.taints, request.tolerations)) return reasons.taints;
   if (facts.operatingSystem !== 'linux') return reasons.operatingSystem;
   if (request.architecture !== undefined && facts.architecture !== request.architecture) {
@@ -273,23 +273,10 @@ export function coldReasonOn(
 }
 
 /** The node's label, else the chart's setting, else whether the node is known to have hardware virtualisation. */
-function acceleratorOn(facts: ClassFacts, request: PlacementRequest): Accelerator {
+export function acceleratorOn(facts: ClassFacts, request: PlacementRequest): Accelerator {
   if (facts.accelerator !== undefined) return facts.accelerator;
   if (request.accelerator !== 'auto') return request.accelerator;
   return facts.kvm === 'Ready' || facts.kvm === 'Found' ? 'kvm' : 'tcg';
-}
-
-/**
- * Under which accelerator a pod runs that is left to kube-scheduler: its devices are fixed before its node is. `kvm` where the
- * chart says so, or where a node has it that takes such VMs when it has room; else `auto`, and QEMU emulates.
- */
-export function unpinnedAccelerator(inventory: Inventory, request: PlacementRequest): 'auto' | Accelerator {
-  if (request.accelerator !== 'auto') return request.accelerator;
-  for (const { facts } of inventory.classes()) {
-    if (excludesForGood(facts, request) === undefined && acceleratorOn(facts, request) === 'kvm')
-      return 'kvm';
-  }
-  return 'auto';
 }
 
 /** What is needed differs by class only through the accelerator: two vectors per decision. */

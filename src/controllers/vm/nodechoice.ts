@@ -2,7 +2,8 @@ import type { Pod } from '../../api/core.ts';
 import type { EffectiveSettings, Vm } from '../../api/vm.ts';
 import type { Inventory } from '../../placement/inventory.ts';
 import { placeLeavingOut, type PlacedWithout } from '../../placement/leaveout.ts';
-import { place, type PlacementRequest, unpinnedAccelerator } from '../../placement/place.ts';
+import { place, type PlacementRequest } from '../../placement/place.ts';
+import { unpinned, type Unpinned } from '../../placement/unpinned.ts';
 import type { PodPlan } from './decide.ts';
 import type { DeployBackoff } from './deploybackoff.ts';
 import type { VmMemory } from './vmmemory.ts';
@@ -104,8 +105,8 @@ export class NodeChoice implements VmMemory {
   }
 
   /** What a pod is made with that kube-scheduler finds a node for. */
-  unpinnedAccelerator(request: PlacementRequest): ReturnType<typeof unpinnedAccelerator> {
-    return unpinnedAccelerator(this.#parts.inventory, request);
+  unpinned(request: PlacementRequest): Unpinned {
+    return unpinned(this.#parts.inventory, request);
   }
 
   /**

@@ -157,8 +157,8 @@ export class PodCreation implements VmMemory {
     if (placement.kind === 'placed')
       return this.#create(pass, resolved, pinned(placement, leftOut), placement);
     if (settings.whenFull === 'Pod') {
-      const accelerator = nodeChoice.unpinnedAccelerator(request);
-      return this.#create(pass, resolved, { ...unpinned, accelerator }, undefined);
+      const unpinned = { node: undefined, ports: {}, ...nodeChoice.unpinned(request) };
+      return this.#create(pass, resolved, unpinned, undefined);
     }
     return this.#unschedulable(pass, request, placement.message);
   }
@@ -388,12 +388,6 @@ function claimConditions(
       return { stalled: condition('True', 'ClaimConflict', message) };
   }
 }
-
-const unpinned: Omit<PodPlacement, 'accelerator'> = {
-  node: undefined,
-  ports: {},
-  requestsEphemeralStorage: true,
-};
 
 function pinned(placed: Placed, leftOut: readonly HostPort[]): PodPlacement {
   const { node, accelerator, ports, requestsEphemeralStorage } = placed;

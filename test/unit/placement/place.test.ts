@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { NodeFacts, PodFacts } from '../../../src/placement/facts.ts';
 import { explain } from '../../../src/placement/explain.ts';
 import { Inventory } from '../../../src/placement/inventory.ts';
-import { place, type PlacementRequest, unpinnedAccelerator } from '../../../src/placement/place.ts';
+import { place, type PlacementRequest } from '../../../src/placement/place.ts';
 import { KVM } from '../../../src/placement/resources.ts';
 import { amounts, aNode, aPod, aRequest, Gi, ranges } from './builders.ts';
 
@@ -606,22 +606,5 @@ describe('the inventory', () => {
     expect(explain(inventory, aRequest({ reservedPorts: [port] }))).toMatchObject([
       { fits: false, reasons: ["node(s) didn't have free ports for the requested pod ports"] },
     ]);
-  });
-});
-
-describe('a pod that is left to kube-scheduler', () => {
-  const full = { kvm: 1, cpu: 0 };
-
-  test.each<[sentence: string, nodes: NodeFacts[], request: Partial<PlacementRequest>, expected: string]>([
-    ['runs under kvm where a node that is full has it', [aNode('a'), aNode('b', full)], {}, 'kvm'],
-    ['also where that node is cordoned for now', [aNode('a', { ...full, cordoned: true })], {}, 'kvm'],
-    ['also where the device is not ready', [aNode('a', { foundKvm: true })], {}, 'kvm'],
-    ['emulates where no node has it', [aNode('a')], {}, 'auto'],
-    ['emulates where only nodes of others have it', [aNode('a', { ...full, reservedFor: 'x' })], {}, 'auto'],
-    ['emulates where the node is labelled so', [aNode('a', { ...full, accelerator: 'tcg' })], {}, 'auto'],
-    ['runs as the chart says', [], { accelerator: 'kvm' }, 'kvm'],
-    ['also where it says to emulate', [aNode('a', full)], { accelerator: 'tcg' }, 'tcg'],
-  ])('%s', (_sentence, nodes, request, expected) => {
-    expect(unpinnedAccelerator(inventoryOf(nodes), aRequest(request))).toBe(expected);
   });
 });

@@ -172,6 +172,13 @@ describe('a VM', () => {
     expect(nodeOfPod()).toBeUndefined();
   });
 
+  test('that is left to kube-scheduler asks for what the node can give that it names', async () => {
+    inventory.setNode(aNode('n1', { cpu: 0, reportsEphemeralStorage: false }));
+    inventory.setNode(aNode('n2', { kvm: 1 }));
+    await deploy(placed({}, { nodeName: 'n1' }), podCreation({ whenFull: 'Pod' }));
+    expect(Object.keys(made()?.spec.containers[0]?.resources?.requests ?? {})).toEqual(['cpu', 'memory']);
+  });
+
   test('with a disk of its own goes back to its node, and elsewhere where that turned it away', async () => {
     claims.set('svc3-vm-web', aClaim());
     inventory.setNode(aNode('n1', { cpu: 64 }));

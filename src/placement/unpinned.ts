@@ -1,0 +1,51 @@
+import { AffinityRules } from './affinity.ts';
+import type { Accelerator, ClassFacts } from './facts.ts';
+import type { Inventory } from './inventory.ts';
+import { acceleratorOn, excludesForGood, type PlacementRequest } from './place.ts';
+
+/** What is fixed of a pod before its node is, where that is left to kube-scheduler. */
+export interface Unpinned {
+  readonly accelerator: 'auto' | Accelerator;
+  readonly requestsEphemeralStorage: boolean;
+}
+
+/**
+ * What fits the nodes that take such VMs when they have room. Under `kvm` where one of them has it, or where the chart says so and none is labelled
+ * otherwise; else QEMU emulates. No request for local storage where none of those nodes could meet it.
+ */
+export function unpinned(inventory: Inventory, request: PlacementRequest): Unpinned {
+  const candidates = [...classesOf(inventory, request)].filter(
+    (facts) => excludesForGood(facts, request) === undefined,
+  );
+  const underKvm = candidates.filter((facts) => acceleratorOn(facts, request) === 'kvm');
+  const accelerator = acceleratorAmong(candidates, underKvm, request);
+  const meant = accelerator === 'kvm' ? underKvm : candidates;
+  const requestsEphemeralStorage =
+    meant.length === 0 || meant.some(({ reportsEphemeralStorage }) => reportsEphemeralStorage);
+  return { accelerator, requestsEphemeralStorage };
+}
+
+/** Of the nodes that neither their name nor node affinity excludes; each is looked at only where there is such a rule. */
+function classesOf(inventory: Inventory, request: PlacementRequest): ReadonlySet<ClassFacts> {
+  const { nodeName, affinity } = request;
+  const hasRules = affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution !== undefined;
+  if (nodeName === undefined && !hasRules)
+    return new Set(Array.from(inventory.classes(), ({ facts }) => facts));
+  const rules = new AffinityRules(inventory, request);
+  const named = nodeName === undefined ? inventory.nodes() : [inventory.node(nodeName)];
+  const found = new Set<ClassFacts>();
+  for (const state of named) {
+    if (state?.class !== undefined && rules.refusesNode(state) === undefined) found.add(state.class.facts);
+  }
+  return found;
+}
+
+function acceleratorAmong(
+  candidates: readonly ClassFacts[],
+  underKvm: readonly ClassFacts[],
+  { accelerator }: PlacementRequest,
+): 'auto' | Accelerator {
+  if (accelerator === 'tcg') return 'tcg';
+  if (underKvm.length > 0) return 'kvm';
+  return accelerator === 'kvm' && candidates.length > 0 ? 'tcg' : accelerator;
+}

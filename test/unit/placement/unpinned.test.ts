@@ -1,0 +1,90 @@
+import { describe, expect, test } from 'vitest';
+import type { NodeFacts } from '../../../src/placement/facts.ts';
+import { Inventory } from '../../../src/placement/inventory.ts';
+import type { PlacementRequest } from '../../../src/placement/place.ts';
+import { unpinned } from '../../../src/placement/unpinned.ts';
+import { aNode, aRequest, ranges } from './builders.ts';
+
+function of(nodes: readonly NodeFacts[], request: Partial<PlacementRequest>) {
+  const inventory = new Inventory(ranges);
+  for (const node of nodes) inventory.setNode(node);
+  return unpinned(inventory, aRequest(request));
+}
+
+const zone = (value: string): Partial<PlacementRequest> => ({
+  affinity: {
+    nodeAffinity: {
+      requiredDuringSchedulingIgnoredDuringExecution: {
+        nodeSelectorTerms: [{ matchExpressions: [{ key: 'zone', operator: 'In', values: [value] }] }],
+      },
+    },
+  },
+});
+const inZone = (value: string) => ({ labels: { zone: value } });
+
+describe('a pod that is left to kube-scheduler', () => {
+  const full = { kvm: 1, cpu: 0 };
+
+  test.each<[sentence: string, nodes: NodeFacts[], request: Partial<PlacementRequest>, expected: string]>([
+    ['runs under kvm where a node that is full has it', [aNode('a'), aNode('b', full)], {}, 'kvm'],
+    ['also where that node is cordoned for now', [aNode('a', { ...full, cordoned: true })], {}, 'kvm'],
+    ['also where the device is not ready', [aNode('a', { foundKvm: true })], {}, 'kvm'],
+    ['emulates where no node has it', [aNode('a')], {}, 'auto'],
+    ['emulates where only nodes of others have it', [aNode('a', { ...full, reservedFor: 'x' })], {}, 'auto'],
+    ['emulates where the node is labelled so', [aNode('a', { ...full, accelerator: 'tcg' })], {}, 'auto'],
+    [
+      'emulates where the node that it names has none',
+      [aNode('a'), aNode('b', full)],
+      { nodeName: 'a' },
+      'auto',
+    ],
+    [
+      'runs under kvm where the node that it names has it',
+      [aNode('a'), aNode('b', full)],
+      { nodeName: 'b' },
+      'kvm',
+    ],
+    ['emulates where the node that it names is not there', [aNode('a', full)], { nodeName: 'z' }, 'auto'],
+    [
+      'emulates where its affinity excludes the nodes that have it',
+      [aNode('a', inZone('east')), aNode('b', { ...full, ...inZone('west') })],
+      zone('east'),
+      'auto',
+    ],
+    [
+      'runs under kvm where its affinity takes a node that has it',
+      [aNode('a', inZone('east')), aNode('b', { ...full, ...inZone('west') })],
+      zone('west'),
+      'kvm',
+    ],
+    ['runs as the chart says', [], { accelerator: 'kvm' }, 'kvm'],
+    ['also where no node has kvm', [aNode('a')], { accelerator: 'kvm' }, 'kvm'],
+    [
+      'but not where all that take it are labelled to emulate',
+      [aNode('a', { accelerator: 'tcg' })],
+      { accelerator: 'kvm' },
+      'tcg',
+    ],
+    ['also where it says to emulate', [aNode('a', full)], { accelerator: 'tcg' }, 'tcg'],
+  ])('%s', (_sentence, nodes, request, expected) => {
+    expect(of(nodes, request).accelerator).toBe(expected);
+  });
+
+  const silent = { reportsEphemeralStorage: false };
+
+  test.each<[sentence: string, nodes: NodeFacts[], request: Partial<PlacementRequest>, expected: boolean]>([
+    ['where there is no node yet', [], {}, true],
+    ['where a node reports it', [aNode('a', silent), aNode('b')], {}, true],
+    ['not where none does', [aNode('a', silent)], {}, false],
+    ['not where the node that it names does not', [aNode('a', silent), aNode('b')], { nodeName: 'a' }, false],
+    ['not where only nodes of others do', [aNode('a', silent), aNode('b', { reservedFor: 'x' })], {}, false],
+    [
+      'not where only nodes without kvm do, and it asks for that',
+      [aNode('a', { ...full, ...silent }), aNode('b')],
+      {},
+      false,
+    ],
+  ])('asks for local storage %s', (_sentence, nodes, request, expected) => {
+    expect(of(nodes, request).requestsEphemeralStorage).toBe(expected);
+  });
+});
