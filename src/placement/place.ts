@@ -242,7 +242,7 @@ export function excludesForGood(facts: ClassFacts, request: PlacementRequest): s
 }
 
 /** A pod keeps its accelerator as long as it lives: a node whose kvm device or report is due is waited for. */
-function awaits(facts: ClassFacts, request: PlacementRequest): string | undefined {
+export function awaits(facts: ClassFacts, request: PlacementRequest): string | undefined {
   if ((facts.accelerator ?? request.accelerator) === 'tcg') return undefined;
   if (facts.kvm === 'Found') return reasons.kvmMissing;
   return facts.kvm === 'Unknown' ? reasons.kvmUnknown : undefined;

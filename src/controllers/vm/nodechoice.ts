@@ -104,8 +104,8 @@ export class NodeChoice implements VmMemory {
     return placeLeavingOut(this.#parts.inventory, request).result;
   }
 
-  /** What a pod is made with that kube-scheduler finds a node for. */
-  unpinned(request: PlacementRequest): Unpinned {
+  /** What a pod is made with that kube-scheduler finds a node for; undefined where the VM waits for what is due of a node. */
+  unpinned(request: PlacementRequest): Unpinned | undefined {
     return unpinned(this.#parts.inventory, request);
   }
 

@@ -9,6 +9,7 @@ import type { PodPlan } from './decide.ts';
 import type { VmExpectations } from './expectations.ts';
 import type { VmSettings } from './settings.ts';
 import type { Placed, PlacementRequest } from '../../placement/place.ts';
+import type { Unpinned } from '../../placement/unpinned.ts';
 import type { HostPort } from '../../placement/ports.ts';
 import type { ClaimHolder } from './facts/claim.ts';
 import { obtainClaims } from './pod/diskclaim.ts';
@@ -127,7 +128,8 @@ export class PodCreation implements VmMemory {
   /**
    * One try; sets the status of the pass to what became of it. In this order, since each may make the next superfluous: a waiting guest where
    * the VM's own pod was refused, the backoff, a pod that the cache does not show yet, a waiting guest of the VM's pool, its settings, a waiting
-   * guest with the same VMConfig, a node; where none fits, a pod for kube-scheduler (`placement.whenFull: Pod`), or the wait for a node.
+   * guest with the same VMConfig, a node; where none fits, a pod for kube-scheduler (`placement.whenFull: Pod`), or the wait for a node. Nobody gets
+   * a pod for kube-scheduler because a node's hardware virtualisation is not known yet, or not ready.
    */
   async deploy(pass: Pass): Promise<ReconcileResult | void> {
     const { vm } = pass.observed;
@@ -156,11 +158,14 @@ export class PodCreation implements VmMemory {
     const { result: placement, leftOut } = nodeChoice.choose(vm, resolved.effective, request);
     if (placement.kind === 'placed')
       return this.#create(pass, resolved, pinned(placement, leftOut), placement);
-    if (settings.whenFull === 'Pod') {
-      const unpinned = { node: undefined, ports: {}, ...nodeChoice.unpinned(request) };
-      return this.#create(pass, resolved, unpinned, undefined);
-    }
-    return this.#unschedulable(pass, request, placement.message);
+    const unpinned = this.#unpinned(request);
+    if (unpinned === undefined) return this.#unschedulable(pass, request, placement.message);
+    return this.#create(pass, resolved, { node: undefined, ports: {}, ...unpinned }, undefined);
+  }
+
+  #unpinned(request: PlacementRequest): Unpinned | undefined {
+    const { nodeChoice, settings } = this.#parts;
+    return settings.whenFull === 'Pod' ? nodeChoice.unpinned(request) : undefined;
   }
 
   /** A guest that waits by now, for a VM of a pool whose own pod could not be made; that there is none is asked for, since it stays chosen. */
@@ -252,10 +257,10 @@ export class PodCreation implements VmMemory {
    */
   async #withoutStandby(pass: Pass, request: PlacementRequest): Promise<ReconcileResult> {
     const { vm } = pass.observed;
-    const { nodeChoice, poolClaims, settings } = this.#parts;
+    const { nodeChoice, poolClaims } = this.#parts;
     nodeChoice.release(vm.metadata.uid);
     const placement = nodeChoice.preview(request);
-    if (placement.kind === 'refused' && settings.whenFull === 'Hold')
+    if (placement.kind === 'refused' && this.#unpinned(request) === undefined)
       return this.#unschedulable(pass, request, placement.message);
     // One that has run in a guest of the pool, and lost it, asks for no guest that waits.
     const isClaim = isToRun(vm);

@@ -3,11 +3,16 @@ import type { NodeFacts } from '../../../src/placement/facts.ts';
 import { Inventory } from '../../../src/placement/inventory.ts';
 import type { PlacementRequest } from '../../../src/placement/place.ts';
 import { unpinned } from '../../../src/placement/unpinned.ts';
-import { aNode, aRequest, ranges } from './builders.ts';
+import { aNode, aPod, aRequest, ranges } from './builders.ts';
 
+/** A node whose name begins with `new` has a node agent that has not reported yet. */
 function of(nodes: readonly NodeFacts[], request: Partial<PlacementRequest>) {
   const inventory = new Inventory(ranges);
-  for (const node of nodes) inventory.setNode(node);
+  for (const node of nodes) {
+    inventory.setNode(node);
+    if (node.name.startsWith('new'))
+      inventory.setPod(aPod(`agent-${node.name}`, node.name, { cpu: 0, isNodeAgent: true }));
+  }
   return unpinned(inventory, aRequest(request));
 }
 
@@ -24,11 +29,13 @@ const inZone = (value: string) => ({ labels: { zone: value } });
 
 describe('a pod that is left to kube-scheduler', () => {
   const full = { kvm: 1, cpu: 0 };
+  const kvm = { accelerator: 'kvm' as const };
 
   test.each<[sentence: string, nodes: NodeFacts[], request: Partial<PlacementRequest>, expected: string]>([
     ['runs under kvm where a node that is full has it', [aNode('a'), aNode('b', full)], {}, 'kvm'],
     ['also where that node is cordoned for now', [aNode('a', { ...full, cordoned: true })], {}, 'kvm'],
-    ['also where the device is not ready', [aNode('a', { foundKvm: true })], {}, 'kvm'],
+    ['also where its device is not ready', [aNode('a', { foundKvm: true, cpu: 0 })], {}, 'kvm'],
+    ['also where another has not reported yet', [aNode('a', full), aNode('new', { cpu: 0 })], {}, 'kvm'],
     ['emulates where no node has it', [aNode('a')], {}, 'auto'],
     ['emulates where only nodes of others have it', [aNode('a', { ...full, reservedFor: 'x' })], {}, 'auto'],
     ['emulates where the node is labelled so', [aNode('a', { ...full, accelerator: 'tcg' })], {}, 'auto'],
@@ -57,17 +64,17 @@ describe('a pod that is left to kube-scheduler', () => {
       zone('west'),
       'kvm',
     ],
-    ['runs as the chart says', [], { accelerator: 'kvm' }, 'kvm'],
-    ['also where no node has kvm', [aNode('a')], { accelerator: 'kvm' }, 'kvm'],
+    ['runs as the chart says', [], kvm, 'kvm'],
+    ['also where no node has kvm', [aNode('a')], kvm, 'kvm'],
     [
       'but not where all that take it are labelled to emulate',
       [aNode('a', { accelerator: 'tcg' })],
-      { accelerator: 'kvm' },
+      kvm,
       'tcg',
     ],
     ['also where it says to emulate', [aNode('a', full)], { accelerator: 'tcg' }, 'tcg'],
   ])('%s', (_sentence, nodes, request, expected) => {
-    expect(of(nodes, request).accelerator).toBe(expected);
+    expect(of(nodes, request)?.accelerator).toBe(expected);
   });
 
   const silent = { reportsEphemeralStorage: false };
@@ -85,6 +92,31 @@ describe('a pod that is left to kube-scheduler', () => {
       false,
     ],
   ])('asks for local storage %s', (_sentence, nodes, request, expected) => {
-    expect(of(nodes, request).requestsEphemeralStorage).toBe(expected);
+    expect(of(nodes, request)?.requestsEphemeralStorage).toBe(expected);
+  });
+
+  test.each<[sentence: string, nodes: NodeFacts[], request?: Partial<PlacementRequest>]>([
+    ['has not reported yet', [aNode('new')]],
+    ['is full and has not reported yet, and no other has kvm', [aNode('new', { cpu: 0 }), aNode('a')]],
+    ['has room and has not reported yet, though another has kvm', [aNode('new'), aNode('a', full)]],
+    ['has not its device yet, and room', [aNode('a', { foundKvm: true })]],
+    [
+      'has not its device yet, and room without a port that is taken',
+      [aNode('a', { foundKvm: true })],
+      { reservedPorts: [{ port: 20000, protocol: 'TCP' }] },
+    ],
+    ['has not its device yet, and room, where the chart says kvm', [aNode('a', { foundKvm: true })], kvm],
+  ])('is not made while a node %s', (_sentence, nodes, request = {}) => {
+    expect(of(nodes, request)).toBeUndefined();
+  });
+
+  test.each<[sentence: string, nodes: NodeFacts[], request: Partial<PlacementRequest>]>([
+    ['is another than it names', [aNode('new'), aNode('a')], { nodeName: 'a' }],
+    ['is excluded by its affinity', [aNode('new', inZone('west')), aNode('a', inZone('east'))], zone('east')],
+    ['is labelled to emulate', [aNode('new', { accelerator: 'tcg' })], {}],
+    ['is reserved for others', [aNode('new', { reservedFor: 'x' })], {}],
+    ['would emulate, as the chart says', [aNode('new')], { accelerator: 'tcg' }],
+  ])('is made where a node that has not reported yet %s', (_sentence, nodes, request) => {
+    expect(of(nodes, request)).toBeDefined();
   });
 });

@@ -172,6 +172,25 @@ describe('a VM', () => {
     expect(nodeOfPod()).toBeUndefined();
   });
 
+  test('waits for the report of a node that would take it, also where others are left to kube-scheduler', async () => {
+    inventory.setNode(aNode('n1'));
+    inventory.setPod(aPod('agent', 'n1', { cpu: 0, isNodeAgent: true }));
+    const creation = podCreation({ whenFull: 'Pod' });
+    const { scheduled } = await deploy(placed(), creation);
+    expect([scheduled?.message, create.mock.calls]).toEqual([
+      '0/1 nodes are available: 1 hardware virtualisation not reported yet.',
+      [],
+    ]);
+    inventory.setNode(aNode('n1', { foundKvm: true, kvm: 1 }));
+    waiting.retry();
+    expect(woken).toHaveBeenCalledWith('team/web');
+    await deploy(placed(), creation);
+    expect([nodeOfPod(), made()?.spec.containers[0]?.resources?.limits]).toEqual([
+      'n1',
+      expect.objectContaining({ 'svc3.dev/kvm': '1' }),
+    ]);
+  });
+
   test('that is left to kube-scheduler asks for what the node can give that it names', async () => {
     inventory.setNode(aNode('n1', { cpu: 0, reportsEphemeralStorage: false }));
     inventory.setNode(aNode('n2', { kvm: 1 }));
