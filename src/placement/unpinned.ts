@@ -3,6 +3,10 @@ import type { Accelerator, ClassFacts } from './facts.ts';
 import type { Inventory } from './inventory.ts';
 import { placeLeavingOut } from './leaveout.ts';
 import { acceleratorOn, awaits, excludesForGood, type PlacementRequest } from './place.ts';
+import type { Taint } from './taints.ts';
+
+/** Put on by people, of a node that is off. */
+const outOfService = 'node.kubernetes.io/out-of-service';
 
 /** What is fixed of a pod before its node is, where that is left to kube-scheduler. */
 export interface Unpinned {
@@ -17,7 +21,7 @@ export interface Unpinned {
  */
 export function unpinned(inventory: Inventory, request: PlacementRequest): Unpinned | undefined {
   const candidates = [...classesOf(inventory, request)].filter(
-    (facts) => excludesForGood(facts, request) === undefined,
+    (facts) => excludesForGood({ ...facts, taints: lastingTaints(facts) }, request) === undefined,
   );
   const awaited = candidates.filter((facts) => awaits(facts, request) !== undefined);
   const underKvm = candidates.filter((facts) => acceleratorOn(facts, request) === 'kvm');
@@ -29,6 +33,11 @@ export function unpinned(inventory: Inventory, request: PlacementRequest): Unpin
   const requestsEphemeralStorage =
     meant.length === 0 || meant.some(({ reportsEphemeralStorage }) => reportsEphemeralStorage);
   return { accelerator, requestsEphemeralStorage };
+}
+
+/** Without those that Kubernetes itself puts on a node and takes off again, by its conditions. */
+function lastingTaints({ taints }: ClassFacts): Taint[] {
+  return taints.filter(({ key }) => key === outOfService || !key.startsWith('node.kubernetes.io/'));
 }
 
 /** Whether a node would take the VM that refuses it for what is not known of its hardware virtualisation, or not ready. */

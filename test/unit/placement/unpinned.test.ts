@@ -29,11 +29,17 @@ const inZone = (value: string) => ({ labels: { zone: value } });
 
 describe('a pod that is left to kube-scheduler', () => {
   const full = { kvm: 1, cpu: 0 };
+  const tainted = (key: string) => ({
+    ready: false,
+    taints: [{ key: `node.kubernetes.io/${key}`, effect: 'NoSchedule' }],
+  });
   const kvm = { accelerator: 'kvm' as const };
 
   test.each<[sentence: string, nodes: NodeFacts[], request: Partial<PlacementRequest>, expected: string]>([
     ['runs under kvm where a node that is full has it', [aNode('a'), aNode('b', full)], {}, 'kvm'],
     ['also where that node is cordoned for now', [aNode('a', { ...full, cordoned: true })], {}, 'kvm'],
+    ['also where that node is down for now', [aNode('a', { ...full, ...tainted('not-ready') })], {}, 'kvm'],
+    ['but not where it is off', [aNode('a', { ...full, ...tainted('out-of-service') })], {}, 'auto'],
     ['also where its device is not ready', [aNode('a', { foundKvm: true, cpu: 0 })], {}, 'kvm'],
     ['also where another has not reported yet', [aNode('a', full), aNode('new', { cpu: 0 })], {}, 'kvm'],
     ['emulates where no node has it', [aNode('a')], {}, 'auto'],
