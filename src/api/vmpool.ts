@@ -49,12 +49,6 @@ export const VmPoolTemplate = z
         fieldPath: '.gpuPassthrough',
         reason: forbidden,
       },
-      {
-        rule: "!has(self.architecture) || self.architecture == 'amd64'",
-        message: 'architecture of a pool cannot be arm64: such a VM always has the GPU of its node',
-        fieldPath: '.architecture',
-        reason: forbidden,
-      },
     ]),
   )
   .describe(

@@ -444,7 +444,7 @@ function isPinned({ effective: { image, iso } }: Resolved): boolean {
 function refusalOf({ effective }: Resolved): string | undefined {
   if (hasClaims(effective))
     return 'spec.template.disk.storage: Persistent is not for pools, the disk of a standby is nobody’s';
-  if (hasBundle(effective) || effective.gpuPassthrough === 'Enabled')
+  if (hasBundle(effective))
     return 'spec.template.gpuPassthrough: Enabled is not for pools, a standby would hold the cards for nobody';
   if (effective.subdomain !== undefined) return 'spec.template.subdomain: is not for pools, it is of one VM';
   return undefined;

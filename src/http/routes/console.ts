@@ -37,12 +37,14 @@ const consoleSessionSeconds = 12 * 3600;
 /** @throws Conflict, with the reason, when the VM shows no console now */
 export function requireConsole(vm: Vm): void {
   const { name } = vm.metadata;
-  const { vncConsole, gpuPassthrough } = vm.status?.effective ?? {};
-  if (vncConsole === 'Disabled')
+  const { vncConsole, gpuPassthrough, architecture } = vm.status?.effective ?? {};
+  if (vncConsole === 'Disabled') {
+    const isByGpu = architecture === 'amd64' && gpuPassthrough === 'Enabled';
     throw new Svc3Error(
       'Conflict',
-      `the VNC console of VM ${name} is off${gpuPassthrough === 'Enabled' ? ' because of GPU passthrough' : ''}`,
+      `the VNC console of VM ${name} is off${isByGpu ? ' because of GPU passthrough' : ''}`,
     );
+  }
   const state = vmState(vm);
   if (state !== 'Running' && state !== 'Suspended')
     throw new Svc3Error('Conflict', `VM ${name} is ${state}, its console needs it to be Running`);

@@ -61,6 +61,21 @@ test('a pool fills, serves a VM with a guest that waits, and fills up again; del
   expect(owners).toEqual(['VM job']);
 });
 
+test('a pool of ARM guests fills, and serves a VM', async () => {
+  const space = await world.namespace('arms');
+  await world.kubelet.addNode({ name: 'arm', architecture: 'arm64' });
+  await operate();
+  await aPool(space, { minIdle: 1, template: { ...template, architecture: 'arm64' } });
+  await expect.poll(() => idle(space), slow).toBe(1);
+  await claim(space, 'job');
+  await space.untilReady('job');
+  expect((await space.vm('job')).status).toMatchObject({
+    node: 'arm',
+    podName: expect.stringMatching(/^svc3-pool-ci-/),
+    effective: { architecture: 'arm64' },
+  });
+});
+
 test('a VM that is made again under its name gets a guest that waits although the pod of the one before is not gone', async () => {
   const space = await world.namespace('again');
   await operate();

@@ -65,7 +65,7 @@ export function effectiveSettings(input: EffectiveInput): Effective {
   }
   const vncConsole = effectiveConsole(architecture, gpuPassthrough, requested.vncConsole, warnings);
   const nodePorts = effectiveNodePorts(requested.nodePorts, input.services);
-  if (vncConsole === 'Disabled' && gpuPassthrough === 'Enabled' && !isReachable(nodePorts)) {
+  if (architecture === 'amd64' && gpuPassthrough === 'Enabled' && !isReachable(nodePorts)) {
     warnings.push(
       'gpuPassthrough turns the VNC console off and the VM has no host port for SSH or screen sharing',
     );

@@ -267,6 +267,13 @@ describe('GPU passthrough and VNC console', () => {
     const result = effectiveSettings(input({ services, spec: { gpuPassthrough: on } }));
     expect(result).toMatchObject({ kind: 'effective', warnings });
   });
+
+  test('rule 4: a console that is off on ARM was turned off by whoever asked for that', () => {
+    const image = { reference: 'r.example.com/i@sha256:1', architecture: 'arm64' as const };
+    const services = { ssh: false, screenshare: false };
+    const result = effectiveSettings(input({ image, services, spec: { vncConsole: off } }));
+    expect(result).toMatchObject({ kind: 'effective', settings: { vncConsole: off }, warnings: [] });
+  });
 });
 
 describe('the other settings', () => {

@@ -16,7 +16,10 @@ import { aNode as freeNode, aPod as podOn, aRequest } from '../../placement/buil
 import { runningStatus } from '../vm/builders.ts';
 import { aNode, aPool, aPoolVm, aStandby, bornAt } from './builders.ts';
 
-const settings = vmSettings({ nodePorts: { ssh: false, screenshare: false } });
+const settings = vmSettings({
+  nodePorts: { ssh: false, screenshare: false },
+  gpuPassthroughEnabled: true,
+});
 
 const nodeCpus = 64;
 
@@ -109,6 +112,27 @@ describe('a pass over a pool', () => {
     expect(new Set(names).size).toBe(2);
     expect(ready()).toMatchObject({ status: 'False', reason: 'Preparing' });
   });
+
+  test.each([
+    ['arm64', undefined, 'Preparing'],
+    ['amd64', undefined, 'Preparing'],
+    ['amd64', 'Enabled', 'InvalidSpec'],
+  ] as const)(
+    'of %s guests with GPU passthrough %s is %s: on ARM no VM asks for cards',
+    async (architecture, gpuPassthrough, reason) => {
+      const { template } = named({}).spec;
+      pool = named({
+        template: { ...template, architecture, ...(gpuPassthrough === undefined ? {} : { gpuPassthrough }) },
+      });
+      const reconciler = aReconciler();
+      inventory.setNode(freeNode('n1', { architecture, cpu: nodeCpus, memory: 2 ** 20 }));
+      await reconciler.reconcile('team/ci');
+      expect([ready()?.reason, create.mock.calls.length]).toEqual([
+        reason,
+        reason === 'Preparing' ? pool.spec.minIdle : 0,
+      ]);
+    },
+  );
 
   test('counts what it has made, and nothing that kube-apiserver refuses', async () => {
     create.mockImplementationOnce(async (_resource, pod) => pod);

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import type { Call, Route } from '../../../../src/http/server/route.ts';
-import { openConsole } from '../../../../src/http/routes/console.ts';
+import { openConsole, requireConsole } from '../../../../src/http/routes/console.ts';
 import { pageRoutes } from '../../../../src/http/ui/routes.ts';
-import { aCondition, aVm } from '../../controllers/vm/builders.ts';
+import { aCondition, aVm, effective } from '../../controllers/vm/builders.ts';
 
 /** What is signed for who asks by this route. */
 async function claimsBy(route: Route): Promise<Readonly<Record<string, unknown>>> {
@@ -33,3 +33,17 @@ test('a ticket says whether it is of the web page, which needs no more to connec
   expect(plain).toMatchObject({ stream: 'vnc', user });
   expect(plain).not.toHaveProperty('isOfPage');
 });
+
+test.each([
+  ['amd64', 'Enabled', 'the VNC console of VM web is off because of GPU passthrough'],
+  ['amd64', 'Disabled', 'the VNC console of VM web is off'],
+  // Passthrough is always on there, and turns nothing off.
+  ['arm64', 'Enabled', 'the VNC console of VM web is off'],
+] as const)(
+  'a console that is off on %s with GPU passthrough %s says why',
+  (architecture, gpuPassthrough, said) => {
+    const settings = { ...effective, architecture, gpuPassthrough, vncConsole: 'Disabled' as const };
+    const vm = aVm({ status: { effective: settings } });
+    expect(() => requireConsole(vm)).toThrow(new RegExp(`^${said}$`));
+  },
+);
