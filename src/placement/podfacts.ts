@@ -1,4 +1,5 @@
 import type { Container, Pod } from '../api/core.ts';
+import { countedSpec, isSidecar } from '../api/countedspec.ts';
 import { extendedResources, labels, namespaces } from '../api/meta.ts';
 import { mostCounted } from '../api/quantity.ts';
 import type { Labels } from '../api/selector.ts';
@@ -30,7 +31,7 @@ export function podFacts(pod: Pod, assumedAs?: string): PodFacts | undefined {
     uid: pod.metadata.uid,
     node,
     assumedAs,
-    requests: requestsOf(pod),
+    requests: requestsOf(countedSpec(pod)),
     ports: hostPortsOf(pod),
     neighbour: neighbourOf(pod),
     isNodeAgent: isNodeAgent(pod),
@@ -74,7 +75,7 @@ function neighbourOf({ metadata, spec }: Pod): Neighbour {
  * As kube-scheduler counts: the containers together, or the largest moment of the start; in their place what is asked for of the pod as a whole;
  * plus the overhead; of nothing more than `mostCounted`.
  */
-function requestsOf({ spec }: Pod): ResourceVector {
+function requestsOf(spec: Pod['spec']): ResourceVector {
   const running = emptyVector();
   for (const container of spec.containers) addList(running, container.resources?.requests);
   running[PODS] = 1;
@@ -106,10 +107,6 @@ function raiseToStart(running: ResourceVector, initContainers: readonly Containe
     }
   }
   raise(running, starting);
-}
-
-function isSidecar(container: Container & { restartPolicy?: string }): boolean {
-  return container.restartPolicy === 'Always';
 }
 
 function addList(into: ResourceVector, list: Readonly<Record<string, string>> | undefined): void {

@@ -1,4 +1,5 @@
-import type { Container, Pod } from '../api/core.ts';
+import type { Pod } from '../api/core.ts';
+import { countedSpec, isSidecar } from '../api/countedspec.ts';
 import { extendedResources } from '../api/meta.ts';
 import { mostCounted, parseMilli, parseQuantity } from '../api/quantity.ts';
 import { noUsage, type NodeUsage } from './node.ts';
@@ -61,7 +62,7 @@ export function keepRequests(pod: Pod): PodRequests {
   const finished = status?.phase === 'Succeeded' || status?.phase === 'Failed';
   if (spec.nodeName === undefined || finished) return kept;
   kept.node = spec.nodeName;
-  kept.usage = atMostCounted(sum(mostAtOnce(spec), requestOf(spec.overhead)));
+  kept.usage = atMostCounted(sum(mostAtOnce(countedSpec(pod)), requestOf(spec.overhead)));
   return kept;
 }
 
@@ -91,10 +92,6 @@ function mostOfContainers({ containers, initContainers = [] }: Pod['spec']): Nod
     .map(({ resources }) => requestOf(resources?.requests))
     .reduce((a, b) => sum(a, b), sidecars);
   return largest(running, starting);
-}
-
-function isSidecar(container: Container & { restartPolicy?: string }): boolean {
-  return container.restartPolicy === 'Always';
 }
 
 /** Keeps the sums per node true with each change; nothing is summed per request. */

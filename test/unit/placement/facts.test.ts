@@ -365,6 +365,68 @@ describe('podFacts', () => {
     expect([counted[PODS], counted[KVM]]).toEqual([1, 0]);
   });
 
+  // KEP-1287: a size that is asked for in place is not what the container has until its kubelet has granted it and carried it out.
+  const cpus = (cpu: string | undefined) => (cpu === undefined ? {} : { cpu, memory: '1Mi' });
+  const infeasible = [{ type: 'PodResizePending', status: 'True', reason: 'Infeasible' }];
+  const deferred = [{ type: 'PodResizePending', status: 'True', reason: 'Deferred' }];
+  const underway = [{ type: 'PodResizeInProgress', status: 'True' }];
+  const resizes: [
+    sentence: string,
+    asked: string,
+    granted: string | undefined,
+    has: string | undefined,
+    conditions: object[],
+    cpuMilli: number,
+  ][] = [
+    ['nothing is reported of', '2', undefined, undefined, [], 2_000],
+    ['has what it asks for', '2', '2', '2000m', [], 2_000],
+    ['grows', '4', '4', '2', underway, 4_000],
+    ['is to grow, as there is room for later', '4', '2', '2', deferred, 4_000],
+    ['is to grow to what its node never has', '1000', '2', '2', infeasible, 2_000],
+    ['shrinks, and has more yet', '1', '1', '4', underway, 4_000],
+    ['is to shrink, and nobody has looked at it', '1', '4', '4', [], 4_000],
+    ['has been granted more than it has, and than it asks for by now', '1', '4', '2', [], 4_000],
+  ];
+
+  test.each(resizes)('a container that %s counts for that', (...row) => {
+    const [, asked, granted, has, conditions, cpuMilli] = row;
+    const reported =
+      has === undefined ? {} : { resources: { requests: cpus(has) }, allocatedResources: cpus(granted) };
+    const container = { name: 'a', resources: { requests: cpus(asked) } };
+    const counted = (spec: object, status: object) => {
+      const of = {
+        ...pod,
+        spec: { nodeName: 'n1', containers: [], ...spec },
+        status: { conditions, ...status },
+      };
+      return podFacts(of as unknown as Pod)?.requests[CPU];
+    };
+    const statuses = [{ name: 'other' }, { name: 'a', ...reported }];
+    expect(counted({ containers: [container] }, { containerStatuses: statuses })).toBe(cpuMilli);
+    const sidecars = { initContainers: [{ ...container, ...sidecar }] };
+    expect(counted(sidecars, { initContainerStatuses: statuses })).toBe(cpuMilli);
+    // As a whole it has what its containers are limited to together.
+    expect(counted({ resources: { requests: cpus(asked) } }, reported)).toBe(cpuMilli);
+  });
+
+  test('an init container that is over counts as its spec says', () => {
+    const requests = { cpu: '1' };
+    const status = { initContainerStatuses: [{ name: 'i', resources: { requests: { cpu: '8' } } }] };
+    const spec = { nodeName: 'n1', containers: [], initContainers: [{ name: 'i', resources: { requests } }] };
+    expect(podFacts({ ...pod, spec, status } as unknown as Pod)?.requests[CPU]).toBe(1_000);
+  });
+
+  test('what no pod can ask for as a whole is not counted so, whatever is reported of the pod', () => {
+    const status = { resources: { requests: { cpu: '8' } }, allocatedResources: { cpu: '8', memory: '8Gi' } };
+    const spec = {
+      nodeName: 'n1',
+      containers: [takes(4)],
+      resources: { requests: { memory: '2Gi' } },
+    };
+    const requests = podFacts({ ...pod, spec, status } as unknown as Pod)?.requests ?? [];
+    expect([requests[CPU], requests[MEMORY]]).toEqual([4, 8 * 2 ** 30]);
+  });
+
   test('the overhead comes on top of the start too', () => {
     const spec = {
       nodeName: 'n1',

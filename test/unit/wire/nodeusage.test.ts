@@ -21,6 +21,13 @@ function aPod(node: string | undefined, phase = 'Running', spec: Partial<Pod['sp
 
 const gib = 1024 ** 3;
 
+/** The container as its kubelet reports it. */
+const reported = (cpu: string, memory: string) => {
+  const { name, resources } = container(cpu, memory);
+  const told = { ready: true, restartCount: 0, image: '', imageID: '' };
+  return { name, resources, allocatedResources: resources.requests, ...told };
+};
+
 test.each<[string, Pod, object | undefined]>([
   [
     'a running pod requests what its containers request',
@@ -53,6 +60,26 @@ test.each<[string, Pod, object | undefined]>([
       initContainers: [container('3', '1Mi'), sidecar('1', '1Gi'), container('1', '2Gi')],
     }),
     { cpuMilli: 3000, memoryBytes: 3 * gib, gpus: 0 },
+  ],
+  // KEP-1287.
+  [
+    'a pod that shrinks in place counts for what it has yet',
+    {
+      ...aPod('n1'),
+      status: { containerStatuses: [reported('2', '4Gi')] },
+    },
+    { cpuMilli: 2000, memoryBytes: 4 * gib, gpus: 0 },
+  ],
+  [
+    'one that is to grow to what its node never has counts for what it has',
+    {
+      ...aPod('n1', 'Running', { containers: [container('1000', '1Gi')] }),
+      status: {
+        conditions: [{ type: 'PodResizePending', status: 'True', reason: 'Infeasible' }],
+        containerStatuses: [reported('500m', '1Gi')],
+      },
+    },
+    { cpuMilli: 500, memoryBytes: gib, gpus: 0 },
   ],
   [
     'the overhead of a runtime counts',

@@ -1,4 +1,5 @@
 import type { Container, Pod, ResourceRequirements } from '../../../api/core.ts';
+import { countedSpec } from '../../../api/countedspec.ts';
 import { group } from '../../../api/meta.ts';
 import { slimWithLabels } from '../../../api/slim.ts';
 
@@ -18,7 +19,8 @@ export function slimPod(pod: Pod): Pod {
   if (isOfVm(metadata)) return { ...pod, metadata };
   const { name, namespace, uid, resourceVersion, ownerReferences, deletionTimestamp } = metadata;
   const { labels } = slimWithLabels(pod).metadata;
-  const { nodeName, overhead, resources, hostNetwork, containers, initContainers } = pod.spec;
+  // What the kubelet says of a resize is in the requests; without its status, of which there is one for each container.
+  const { nodeName, overhead, resources, hostNetwork, containers, initContainers } = countedSpec(pod);
   return defined({
     metadata: defined({
       name,
@@ -53,7 +55,8 @@ function slimContainer(container: Container): Container {
 }
 
 function slimResources(resources: ResourceRequirements | undefined): ResourceRequirements | undefined {
-  return resources?.requests === undefined ? undefined : { requests: resources.requests };
+  const requests = resources?.requests ?? {};
+  return Object.keys(requests).length === 0 ? undefined : { requests };
 }
 
 /** Without the members that are undefined. */

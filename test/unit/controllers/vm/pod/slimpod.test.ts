@@ -91,6 +91,25 @@ describe('what is kept of a pod', () => {
     expect(podFacts(slimPod(asWhole))?.requests).toEqual(podFacts(asWhole)?.requests);
   });
 
+  test('of another that is resized is what counts of it, and nothing of its status', () => {
+    const pod = podOf(undefined);
+    const requests = { cpu: '8', memory: '8Gi' };
+    const status = {
+      phase: 'Running',
+      conditions: [{ type: 'PodResizeInProgress', status: 'True' }],
+      containerStatuses: [
+        { name: 'a', resources: { requests }, allocatedResources: { cpu: '1' } },
+        { name: 'b', resources: {} },
+      ],
+    };
+    const resized = { ...pod, status } as unknown as Pod;
+    const slim = slimPod(resized);
+    expect(podFacts(slim)?.requests).toEqual(podFacts(resized)?.requests);
+    expect(slim.spec.containers).toMatchObject([{ resources: { requests } }, {}]);
+    expect(slim.spec.containers[1]).not.toHaveProperty('resources');
+    expect(slim.status).toEqual({ phase: 'Running' });
+  });
+
   test('of one that has no status yet is as little', () => {
     const { status: _, ...pod } = podOf(undefined);
     expect(slimPod(pod as Pod).status).toEqual({});
