@@ -22,6 +22,9 @@ export interface Usage {
   readonly isNodeAgent?: boolean;
 }
 
+/** Whether a pod is as it was, has given something back, or is new or otherwise another. */
+export type PodChange = 'same' | 'less' | 'other';
+
 /** Nodes that placement cannot tell apart except by name and by what is free on them. */
 export interface NodeClass {
   readonly facts: ClassFacts;
@@ -84,19 +87,20 @@ export class Inventory {
     this.#dropIfUnused(state);
   }
 
-  /** A pod that is bound to a node, or a VM's that is pinned on one; ends the assumption made for its VM. Says whether anything is new. */
-  setPod(pod: PodFacts): boolean {
+  /** A pod that is bound to a node, or a VM's that is pinned on one; ends the assumption made for its VM. */
+  setPod(pod: PodFacts): PodChange {
     if (pod.assumedAs !== undefined) this.forget(pod.assumedAs);
     const old = this.#pods.get(pod.uid);
     if (old !== undefined) {
-      if (sameUsage(old, pod)) return false;
+      if (sameUsage(old, pod)) return 'same';
       this.#release(old);
     }
     const { node, requests, ports, neighbour, isNodeAgent } = pod;
     const usage = { node, requests, ports, neighbour, isNodeAgent };
     this.#pods.set(pod.uid, usage);
     this.#take(usage);
-    return true;
+    const isLess = old?.requests.some((amount, i) => amount > (requests[i] as number)) === true;
+    return isLess ? 'less' : 'other';
   }
 
   /** The pod is gone or has ended (`Succeeded`, `Failed`). Says whether it had been counted. */

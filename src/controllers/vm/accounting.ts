@@ -29,7 +29,7 @@ export interface AccountingParts {
   readonly inventory: Inventory;
   /** What a pod that waits for a VM was assumed as; undefined for every other pod. */
   standbyKey?(pod: Pod): string | undefined;
-  /** Called when a pod has given back what it took. */
+  /** Called when a pod has given back what it took, or some of it: it is smaller by now. */
   freed(): void;
   /** Called when a pod is new on a node, or has other labels: somebody may have waited for such a neighbour. */
   came(): void;
@@ -43,7 +43,9 @@ export function accountPods({ pods, vms, inventory, standbyKey, freed, came }: A
   const account = (pod: Pod) => {
     const facts = podFacts(pod, vmUidOf(pod, vmsNamedBy(vms, pod)) ?? standbyKey?.(pod));
     if (facts !== undefined) {
-      if (inventory.setPod(facts)) came();
+      const change = inventory.setPod(facts);
+      if (change === 'less') freed();
+      if (change !== 'same') came();
     } else if (inventory.removePod(pod.metadata.uid)) freed();
   };
   pods.onChange(({ kind, object }) => {

@@ -114,6 +114,20 @@ test('a pod that came, or has other labels, is news for those who wait for a nei
   expect([came, counted()]).toEqual([2, 1]);
 });
 
+test('a pod that becomes smaller in place gives back room, and one that grows does not', () => {
+  const [container] = bound.spec.containers;
+  const sized = (resourceVersion: string, cpu: string) => ({
+    ...bound,
+    metadata: { ...bound.metadata, resourceVersion },
+    spec: { ...bound.spec, containers: [{ ...container!, resources: { requests: { cpu } } }] },
+  });
+  pods.see(sized('6', '2'));
+  pods.see(sized('7', '4'));
+  expect(freed).toBe(0);
+  pods.see(sized('8', '1'));
+  expect(freed).toBe(1);
+});
+
 test('a bound pod counts until it is gone, also without a VM', () => {
   vms.see(vm);
   pods.see(bound);

@@ -73,7 +73,7 @@ describe('a VM that waits for a neighbour', () => {
     waiting.retry();
     expect([woken, waiting.dependsOnOtherPods]).toEqual([[], true]);
     const neighbour = { namespace: 'default', labels: { app: 'db' }, repels: [] };
-    expect(inventory.setPod(aPod('p', 'n2', { neighbour }))).toBe(true);
+    expect(inventory.setPod(aPod('p', 'n2', { neighbour }))).toBe('other');
     waiting.retry();
     expect([woken, waiting.dependsOnOtherPods]).toEqual([['vm-0'], false]);
   });
