@@ -8,6 +8,7 @@ import type { PodPlan } from './decide.ts';
 import type { DeployBackoff } from './deploybackoff.ts';
 import type { VmMemory } from './vmmemory.ts';
 import { hasClaims } from './facts/claim.ts';
+import { isForSameNodes } from './resolve/changes.ts';
 import type { WaitingVms } from './waiting.ts';
 
 /** A kubelet that has just started rejects pods whose devices it does not have yet: so often is its node tried again for the sake of a VM's volumes. */
@@ -111,8 +112,8 @@ export class NodeChoice implements VmMemory {
 
   /**
    * Chooses, and assumes that the VM's pod is there. Synchronous: nobody decides in between. A Persistent disk goes back to its node,
-   * since its volume may be there only; a node that turned the pod away is the last choice. Where others have refused it, that node may
-   * be the only one, with ports of it that are taken.
+   * since its volume may be there only, but where the VM says something else by now of where it is to be: then another node is tried first, once. A
+   * node that turned the pod away is the last choice. Where others have refused it, that node may be the only one, with ports of it that are taken.
    */
   choose(vm: Vm, effective: EffectiveSettings, request: PlacementRequest): PlacedWithout {
     const { inventory, placed: decided } = this.#parts;
@@ -130,7 +131,8 @@ export class NodeChoice implements VmMemory {
     const { uid } = vm.metadata;
     const avoid = backoff.avoided(uid);
     const hasVolumes = hasClaims(effective);
-    const home = hasVolumes && request.nodeName === undefined ? this.#homeOf(vm) : undefined;
+    const goesBack = hasVolumes && request.nodeName === undefined && !isSentElsewhere(vm, effective);
+    const home = goesBack ? this.#homeOf(vm) : undefined;
     const tries: PlacementRequest[] = [
       ...(home !== undefined && !avoid.has(home) ? [{ ...request, nodeName: home }] : []),
       ...(avoid.size > 0 ? [{ ...request, avoid }] : []),
@@ -146,4 +148,9 @@ export class NodeChoice implements VmMemory {
     if (placed.result.kind === 'placed') backoff.forgetNodes(uid);
     return placed;
   }
+}
+
+/** Of a change that is carried out with this pod: once it is made, the VM's status has the settings. */
+function isSentElsewhere({ status }: Vm, effective: EffectiveSettings): boolean {
+  return status?.effective !== undefined && !isForSameNodes(status.effective, effective);
 }

@@ -117,6 +117,11 @@ export function isPlacementField(field: string): boolean {
   return placementFields.some((each) => each === field);
 }
 
+/** Whether the two say the same of which node is chosen; a PriorityClass says nothing of that. */
+export function isForSameNodes(one: EffectiveSettings, other: EffectiveSettings): boolean {
+  return placementFields.every((field) => field === 'priorityClassName' || isSame(one, other, field));
+}
+
 /**
  * A VM without the mappings that it was placed without where its disk is Ephemeral, since its installation did not allow them then: its pod gets
  * no other ports, and nobody has changed anything.

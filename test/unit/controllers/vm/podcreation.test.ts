@@ -213,6 +213,60 @@ describe('a VM', () => {
     expect(nodeOfPod()).toBe('n1');
   });
 
+  describe('with a disk of its own and another node that it may prefer', () => {
+    const persistent = { disk: { storage: 'Persistent' as const, size: '1Gi' } };
+    const withLabel = [{ key: 'ssd', operator: 'Exists' as const }];
+    const affinity = {
+      nodeAffinity: {
+        preferredDuringSchedulingIgnoredDuringExecution: [
+          { weight: 1, preference: { matchExpressions: withLabel } },
+        ],
+      },
+    };
+    const said = (spec: Partial<VmSpec>): Vm => {
+      const vm = placed({ node: 'n2', powerState: 'Stopped' }, persistent);
+      return {
+        ...vm,
+        metadata: { ...vm.metadata, generation: 2 },
+        spec: { ...vm.spec, ...persistent, ...spec },
+      };
+    };
+
+    beforeEach(() => {
+      claims.set('svc3-vm-web', aClaim());
+      inventory.setNode(aNode('n1', { tags: ['ssd'], labels: { ssd: '' } }));
+      inventory.setNode(aNode('n2'));
+      inventory.setPod(aPod('p', 'n1', { cpu: 4 }));
+    });
+
+    test.each<[change: string, spec: Partial<VmSpec>, node: string]>([
+      ['a tag', { tag: 'ssd' }, 'n1'],
+      ['what its affinity prefers', { affinity }, 'n1'],
+      ['that nodes are to be packed', { scheduler: 'Pack' }, 'n1'],
+      ['what holds anyway', { scheduler: 'Spread', tolerations: [] }, 'n2'],
+      ['its PriorityClass', { priorityClassName: 'batch' }, 'n2'],
+      ['another CPU', { cpu: 2 }, 'n2'],
+    ])('goes where it is to be since it says %s', async (_change, spec, node) => {
+      inventory.setPod(aPod('q', 'n2', { cpu: 1 }));
+      await deploy(said(spec));
+      expect(nodeOfPod()).toBe(node);
+    });
+
+    test('goes back where its volume cannot follow', async () => {
+      const creation = podCreation();
+      const pass = passOver(said({ tag: 'ssd' }));
+      await creation.deploy(pass);
+      expect(nodeOfPod()).toBe('n1');
+      const vm = { ...said({ tag: 'ssd' }), status: { ...pass.status?.fields, powerState: 'Stopped' } } as Vm;
+      creation.turnedAway(vm, turnedAway('n1', 'Unschedulable'));
+      inventory.setNode(aNode('n3', { tags: ['ssd'] }));
+      create.mockClear();
+      nowMs += 60_000;
+      await deploy(vm, creation);
+      expect(nodeOfPod()).toBe('n2');
+    });
+  });
+
   describe('whose volume is on a node that placement does not know', () => {
     const persistent = { disk: { storage: 'Persistent' as const } };
     /** One try after the other; kube-scheduler takes the pod on one node only. */
