@@ -75,7 +75,7 @@ function changesOf(
   const merge = (asked: VmSpec, gpuPassthroughEnabled: boolean) =>
     effectiveSettings({
       spec: asked,
-      config,
+      config: isGpuChange(asked, frozen) ? withoutConsole(config) : config,
       image: { reference: image, architecture, name: imageName, namespace: imageNamespace },
       iso,
       gpuPassthroughEnabled,
@@ -152,6 +152,20 @@ function lacksPort(
 /** GPU passthrough is all that an installation refuses of a VM that has been placed. */
 function withoutGpu({ gpuPassthrough: _gpuPassthrough, ...spec }: VmSpec): VmSpec {
   return spec;
+}
+
+/** On ARM it is always on, whatever the spec says. */
+function isGpuChange({ gpuPassthrough }: VmSpec, frozen: EffectiveSettings): boolean {
+  return (
+    frozen.architecture === 'amd64' &&
+    gpuPassthrough !== undefined &&
+    gpuPassthrough !== frozen.gpuPassthrough
+  );
+}
+
+/** Whether a VM with a GPU has no console follows from the GPU, so that what was frozen of it is nothing that anybody has asked for. */
+function withoutConsole({ vncConsole: _vncConsole, ...config }: VmConfigSpec): VmConfigSpec {
+  return config;
 }
 
 /** The medium that the spec names where that is not the one in force. To take it out needs no start. */

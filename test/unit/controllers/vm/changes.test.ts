@@ -81,6 +81,57 @@ describe('the settings of a placed VM', () => {
     expect(settings?.refusal).toBeUndefined();
   });
 
+  describe('of a VM that gets a GPU or gives it back', () => {
+    const persistent = { ...effective, disk: { storage: 'Persistent' as const } };
+    const withGpu = { ...persistent, gpuPassthrough: 'Enabled', vncConsole: 'Disabled' } as const;
+    const gpuAllowed = vmSettings({ gpuPassthroughEnabled: true });
+    const consoleOf = (frozen: EffectiveSettings, spec: Partial<VmSpec>, settings = gpuAllowed) => {
+      const found = changedSettings(aVm({ spec, metadata: { generation: 2 } }), frozen, settings);
+      return [found?.effective.gpuPassthrough, found?.effective.vncConsole, found?.warnings];
+    };
+
+    test.each<
+      [what: string, frozen: EffectiveSettings, spec: Partial<VmSpec>, console: 'Enabled' | 'Disabled']
+    >([
+      ['a console again without the GPU', withGpu, { gpuPassthrough: 'Disabled' }, 'Enabled'],
+      [
+        'none where it says so itself',
+        withGpu,
+        { gpuPassthrough: 'Disabled', vncConsole: 'Disabled' },
+        'Disabled',
+      ],
+      ['none with the GPU', persistent, { gpuPassthrough: 'Enabled' }, 'Disabled'],
+      ['none as long as the GPU stays', withGpu, { gpuPassthrough: 'Enabled', cpu: 2 }, 'Disabled'],
+    ])('have %s', (_what, frozen, spec, console) => {
+      const gpuPassthrough = spec.gpuPassthrough;
+      expect(consoleOf(frozen, spec)).toEqual([gpuPassthrough, console, []]);
+    });
+
+    test('are told of the console that it asks for itself', () => {
+      const spec = { gpuPassthrough: 'Enabled', vncConsole: 'Enabled' } as const;
+      expect(consoleOf(persistent, spec)).toEqual([
+        'Enabled',
+        'Disabled',
+        [expect.stringContaining('vncConsole: Enabled has no effect')],
+      ]);
+    });
+
+    test.each<
+      [what: string, settings: EffectiveSettings, given: Partial<VmSpec>, installation: typeof gpuAllowed]
+    >([
+      ['is refused the GPU', persistent, { gpuPassthrough: 'Enabled' }, vmSettings()],
+      [
+        'has it on ARM whatever it says',
+        { ...persistent, architecture: 'arm64', gpuPassthrough: 'Enabled' },
+        { gpuPassthrough: 'Disabled' },
+        gpuAllowed,
+      ],
+    ])('keep a console that is off where it %s', (_what, settings, given, installation) => {
+      const frozen = { ...settings, vncConsole: 'Disabled' as const };
+      expect(consoleOf(frozen, { ...given, cpu: 2 }, installation)[1]).toBe('Disabled');
+    });
+  });
+
   describe('keep the ports of the node that they have, where the installation allows', () => {
     const persistent = { ...effective, disk: { storage: 'Persistent' as const } };
     const mapping = (nodePort: number) => ({ guestPort: 80, nodePort, protocol: 'TCP' as const });
