@@ -47,7 +47,7 @@ export async function pushLayer(client: RegistryClient, layer: LayerToPush): Pro
   try {
     const archive = tarOf(layer);
     const content = unpacked === undefined ? archive : compressed(archive, unpacked);
-    await sendPieces(upload, content as AsyncIterable<Buffer>, {
+    const size = await sendPieces(upload, content as AsyncIterable<Buffer>, {
       signal,
       onPiece: (piece) => hash.update(piece),
       onSent: () => onProgress?.(upload.offset),
@@ -55,7 +55,7 @@ export async function pushLayer(client: RegistryClient, layer: LayerToPush): Pro
     const digest = `sha256:${hash.digest('hex')}`;
     await upload.finish(digest, abortable);
     const mediaType = isCompressed ? mediaTypes.ociLayerZstd : mediaTypes.ociLayer;
-    const descriptor = { mediaType, digest, size: upload.offset };
+    const descriptor = { mediaType, digest, size };
     return { descriptor, diffId: unpacked?.digest() ?? digest };
   } catch (error) {
     await upload.cancel();

@@ -119,20 +119,21 @@ export async function appendParts(
     const upload = await client.upload(reference.repository);
     const hash = createHash('sha256');
     const part = firstBytes(source, partBytes);
+    let size: number;
     try {
-      await sendPieces(upload, part.bytes, { onPiece: (piece) => hash.update(piece) });
+      size = await sendPieces(upload, part.bytes, { onPiece: (piece) => hash.update(piece) });
     } catch (error) {
       await upload.cancel();
       throw error;
     }
     isEnd = part.isEnd();
-    if (upload.offset === 0) {
+    if (size === 0) {
       await upload.cancel();
       continue;
     }
     const digest = `sha256:${hash.digest('hex')}`;
     await upload.finish(digest);
-    const parts = [...known.parts, { mediaType: types.part, digest, size: upload.offset }];
+    const parts = [...known.parts, { mediaType: types.part, digest, size }];
     await assertCurrent(client, reference, known);
     known = await writeParts(client, reference, { ...known, parts });
   }

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isSvc3Error, Svc3Error } from '../errors.ts';
-import { defaultPieceBytes, type Upload } from './upload.ts';
+import { defaultPieceBytes, type ResyncOptions, type Upload } from './upload.ts';
 
 const mostAttempts = 6;
 
@@ -43,18 +43,22 @@ export interface SendOptions {
 /**
  * Sends all pieces; while one is under way the next is read. Pieces that are larger than usual are sent before the next is read: memory is for one of
  * them, or for two of the usual size.
+ *
+ * @returns the bytes of all pieces
  */
 export async function sendPieces(
   upload: Upload,
   source: AsyncIterable<Buffer>,
   { signal, onPiece, onSent }: SendOptions,
-): Promise<void> {
+): Promise<number> {
   const { pieceBytes } = upload;
   const isOneByOne = pieceBytes > defaultPieceBytes;
   const abortable = signal === undefined ? {} : { signal };
   let sending = Promise.resolve();
+  let bytes = 0;
   try {
     for await (const piece of pieces(source, pieceBytes, isOneByOne ? 1 : 2)) {
+      bytes += piece.length;
       onPiece(piece);
       await sending;
       sending = appendPiece(upload, piece, abortable).then(onSent);
@@ -65,6 +69,7 @@ export async function sendPieces(
   } finally {
     await sending;
   }
+  return bytes;
 }
 
 /** Sends one piece; after a fault, asks how much of it arrived and sends the rest. A refused login, and a refused size, are final. */
@@ -75,6 +80,8 @@ export async function appendPiece(
 ): Promise<void> {
   const start = upload.offset;
   const end = start + piece.length;
+  /** Where the registry said that it is, when it was asked last. */
+  let told = start;
   for (let attempt = 1; upload.offset < end; attempt += 1) {
     if (attempt > mostAttempts)
       throw new Svc3Error('BadGateway', 'the registry takes a piece of an upload and does not keep it');
@@ -85,20 +92,21 @@ export async function appendPiece(
     } catch (error) {
       const isFinal = isSvc3Error(error, 'Unauthorized', 'Forbidden', 'RequestEntityTooLarge');
       if (isFinal || attempt >= mostAttempts || abortable.signal?.aborted === true) throw error;
-      await resync(upload, attempt, abortable);
+      const refused = told > start && isSvc3Error(error, 'RangeNotSatisfiable') ? told : undefined;
+      told = await resync(upload, attempt, { ...abortable, sent: end, refused });
     }
   }
 }
 
 /** The registry may be away for a while: asking is tried again as well. */
-async function resync(upload: Upload, attempt: number, abortable: { signal?: AbortSignal }): Promise<void> {
+async function resync(upload: Upload, attempt: number, options: ResyncOptions): Promise<number> {
+  const { signal } = options;
   for (let tries = attempt; ; tries += 1) {
-    await delay(Math.random() * 400 * 2 ** tries, undefined, abortable);
+    await delay(Math.random() * 400 * 2 ** tries, undefined, signal === undefined ? {} : { signal });
     try {
-      await upload.resync(abortable);
-      return;
+      return await upload.resync(options);
     } catch (error) {
-      if (isSvc3Error(error) || tries >= mostAttempts || abortable.signal?.aborted === true) throw error;
+      if (isSvc3Error(error) || tries >= mostAttempts || signal?.aborted === true) throw error;
     }
   }
 }

@@ -15,11 +15,19 @@ export interface Upload {
   /** Sends bytes from `offset` on. A stream needs its length where the registry wants chunks (`contentLength`). */
   append(bytes: Buffer | Readable, options?: { contentLength?: number; signal?: AbortSignal }): Promise<void>;
   /** Asks the registry how far it came; returns the new offset. */
-  resync(options?: { signal?: AbortSignal }): Promise<number>;
+  resync(options?: ResyncOptions): Promise<number>;
   /** Makes the bytes a blob; the registry checks the digest. An answer that was lost is looked for. */
   finish(digest: string, options?: { signal?: AbortSignal }): Promise<void>;
   /** Gives the upload up; never throws. */
   cancel(): Promise<void>;
+}
+
+export interface ResyncOptions {
+  readonly signal?: AbortSignal;
+  /** Bytes that were sent: no more have arrived, whatever the registry says. */
+  readonly sent?: number;
+  /** Where it said that it is, and then took nothing: it is a byte before that. Quay counts one too many here. */
+  readonly refused?: number | undefined;
 }
 
 /** Uploads are sent in pieces of this size, so that one that breaks off goes on from the last piece. */
@@ -69,6 +77,17 @@ function offsetFrom(range: string | undefined, fallback: number): number {
   const end = /^(?:bytes=)?\d{1,15}-(\d{1,15})$/.exec(range ?? '')?.[1];
   if (end === undefined) return fallback;
   return end === '0' ? 0 : Number(end) + 1;
+}
+
+/**
+ * Bytes that are there when those from `offset` to `sent` were taken. That a part of them was not is believed, but no `Range` that stands still: zot before
+ * July 2025 says the size of the piece (https://github.com/project-zot/zot/issues/3279), Amazon ECR the end of the first one
+ * (https://github.com/aws/containers-roadmap/issues/2831). What is believed wrongly the digest at the end finds out.
+ */
+function offsetAfter(offset: number, sent: number, range: string | undefined): number {
+  const said = offsetFrom(range, sent);
+  const isBehind = offset > 0 && said <= offset;
+  return isBehind || said > sent ? sent : said;
 }
 
 export async function openUpload(
@@ -163,14 +182,15 @@ class DistributionUpload implements Upload {
     this.#location = reply.headers['location'] ?? this.#location;
     const expected = this.#offset + (length ?? sent);
     // One byte is said as none is.
-    this.#offset = expected === 1 ? 1 : offsetFrom(reply.headers['range'], expected);
+    this.#offset = expected === 1 ? 1 : offsetAfter(this.#offset, expected, reply.headers['range']);
   }
 
-  async resync({ signal }: CallOptions = {}): Promise<number> {
+  async resync({ signal, sent = Infinity, refused }: ResyncOptions = {}): Promise<number> {
     const reply = await this.#send({ method: 'GET', accept: [204], ...abortable(signal) });
     await reply.body.dump();
     this.#location = reply.headers['location'] ?? this.#location;
-    this.#offset = offsetFrom(reply.headers['range'], 0);
+    const said = Math.min(offsetFrom(reply.headers['range'], 0), sent);
+    this.#offset = said === refused ? said - 1 : said;
     return this.#offset;
   }
 

@@ -877,6 +877,7 @@ describe('an upload', () => {
     ['what was sent, where the registry says nonsense', 5, { range: 'all' }, 5],
     ['nothing, where the registry says that of five', 5, { range: '0-0' }, 0],
     ['one byte, which is said as none is', 1, { range: '0-0' }, 1],
+    ['no more than was sent, whatever the registry says', 5, { range: '0-5' }, 5],
   ])('has taken %s', async (_what, bytes, headers, offset) => {
     registry.answers.set('/v2/a/blobs/uploads/', saying(202, { location: at }));
     registry.answers.set(at, saying(202, { location: `${at}?s=2`, ...headers }));

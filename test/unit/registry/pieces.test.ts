@@ -166,7 +166,7 @@ describe('all pieces', () => {
   test('are of 4 MiB, in order', async () => {
     const { upload, held, appends } = anUpload();
     const content = Buffer.alloc(defaultPieceBytes + 3, 'x');
-    await sendPieces(upload, stream([content]), options);
+    expect(await sendPieces(upload, stream([content]), options)).toBe(content.length);
     expect([defaultPieceBytes, appends(), held().length]).toEqual([4_194_304, 2, defaultPieceBytes + 3]);
   });
 
