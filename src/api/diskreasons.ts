@@ -62,6 +62,10 @@ export const diskReasons: readonly ReasonRow[] = [
       'It is being deleted, and VMs or VMPools still use it, or copies of it are not done; the message names them.',
       'Delete VMs and VMPools; it waits for copies, unless they are deleted.',
     ],
+    DeletionRefused: [
+      'It is being deleted, and the store refuses to delete what it has of it; the message quotes it.',
+      'Nothing while the store is read-only, else lift the rule that is in the way; it is tried again with exponential backoff, and after an hour goes without.',
+    ],
   }),
   ...rows('Image, ISO', 'Committed', 'True', {
     Stored: ['The last commit is in the store; VMs that are placed from now on run from it.', nothing],

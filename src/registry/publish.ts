@@ -1,3 +1,4 @@
+import { isSvc3Error, type Svc3Error } from '../errors.ts';
 import type { RegistryClient } from './client.ts';
 
 /** The tag under which the newest version of an image is found. */
@@ -15,12 +16,18 @@ export async function publish(
   await client.putManifest(repository, newest, bytes, mediaType, abortable);
 }
 
+/** Whether a registry has understood what it was asked and does not do it, as while it is read-only, or for a tag that must not change. */
+export function isDeletionRefused(error: unknown): error is Svc3Error {
+  return isSvc3Error(error, 'MethodNotAllowed', 'BadRequest');
+}
+
 /**
  * Deletes every version of an image; its blobs go when the registry collects its garbage. The known one goes last: while it is there, so is what tells
- * that the others are of this image.
+ * that the others are of this image. One that the registry refuses to delete (`isDeletionRefused`) keeps none of the others.
  *
  * @param known - digest of its newest version, which may have lost its tags; undefined where it has none
  * @returns false where nothing is deleted: the repository has versions, and not that one, so that they are of another image of the name
+ * @throws the first refusal, when the others have gone
  */
 export async function deleteVersions(
   client: RegistryClient,
@@ -34,7 +41,13 @@ export async function deleteVersions(
   const others = new Set(tagged.filter((digest) => digest !== undefined));
   const isInDoubt = known !== undefined && !others.delete(known) && others.size > 0;
   if (isInDoubt && (await client.digestOf(repository, known, abortable)) === undefined) return false;
-  for (const digest of others) await client.deleteManifest(repository, digest, abortable);
+  const refusals: Svc3Error[] = [];
+  for (const digest of others)
+    await client.deleteManifest(repository, digest, abortable).catch((error: unknown) => {
+      if (!isDeletionRefused(error)) throw error;
+      refusals.push(error);
+    });
+  if (refusals[0] !== undefined) throw refusals[0];
   if (known !== undefined) await client.deleteManifest(repository, known, abortable);
   return true;
 }

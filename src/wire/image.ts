@@ -27,6 +27,7 @@ const troubles: ReadonlySet<string> = new Set([
   'WorkerFailed',
   'WorkerRefused',
   'RunnerUnreachable',
+  'DeletionRefused',
   'InUse',
 ]);
 

@@ -171,15 +171,28 @@ export function inUse(users: string): Extract<Plan, { kind: 'say' }> {
 
 /** How long a store that does not answer keeps the name of a disk that was never said to be in it, in milliseconds. */
 const awayMs = 300_000;
+/** How long a store that refuses to delete a disk is asked again, in milliseconds: nightly collections of garbage take less. */
+const refusedMs = 3_600_000;
 
 /**
- * Whether a disk goes although the store could not be asked to delete it. One that was never said to be stored has at most a
+ * Whether a disk goes although the store did not delete it. One that was never said to be stored has at most a
  * piece there that nothing leads to: a refusal is the store's last word then, and an outage is waited for.
  */
-export function isGivenUpEmpty({ disk, now }: Pick<Observed, 'disk' | 'now'>, { reason }: Verdict): boolean {
+export function isGivenUp({ disk, now }: Pick<Observed, 'disk' | 'now'>, { reason }: Verdict): boolean {
   const { metadata, status } = disk;
-  if (status?.digest !== undefined) return false;
-  return reason === 'RegistryDenied' || now - Date.parse(metadata.deletionTimestamp ?? '') > awayMs;
+  const deletedAt = Date.parse(metadata.deletionTimestamp ?? '');
+  const isRefused = reason === 'DeletionRefused';
+  if (status?.digest === undefined)
+    return isRefused || reason === 'RegistryDenied' || now - deletedAt > awayMs;
+  return isRefused && now - (refusedAt(disk) ?? now) >= refusedMs;
+}
+
+/** Since when the store refuses: that a disk which is being deleted is worked on is said from then on, and not while it is in use. */
+function refusedAt({ metadata, status }: Image | Iso): number | undefined {
+  const said = (type: string) => status?.conditions?.find((condition) => condition.type === type);
+  const since = said('Reconciling')?.lastTransitionTime;
+  if (since === undefined || said('Ready')?.reason !== 'DeletionRefused') return undefined;
+  return Math.max(Date.parse(since), Date.parse(metadata.deletionTimestamp ?? ''));
 }
 
 function decideWorker(observed: Observed, worker: WorkerView): Plan {

@@ -24,6 +24,7 @@ export async function atRegistry<T>(step: () => Promise<T>): Promise<T> {
   try {
     return await step();
   } catch (error) {
+    if (error instanceof StepFailed) throw error;
     throw new StepFailed(verdictOf(failureFrom(error)), error);
   }
 }

@@ -14,7 +14,7 @@ import { resourceOf, type Disk, type ImageCaches } from './caches.ts';
 import {
   decide,
   inUse,
-  isGivenUpEmpty,
+  isGivenUp,
   watchMs,
   type Export,
   type Observed,
@@ -308,9 +308,9 @@ export class ImageReconciler {
       if (kept !== undefined) this.#reporter.warn(disk, 'KeptInStore', kept);
     } catch (error) {
       if (!(error instanceof StepFailed)) throw error;
-      const isEmpty = isGivenUpEmpty(observed, error.verdict);
+      const isOver = isGivenUp(observed, error.verdict);
       // With the namespace its credential goes; nobody could ever delete from the store then.
-      if (!isEmpty && !(await this.#isNamespaceGoing(disk))) throw error;
+      if (!isOver && !(await this.#isNamespaceGoing(disk))) throw error;
       if (disk.status?.digest !== undefined)
         this.#reporter.warn(disk, 'KeptInStore', `what was stored stays in the store: ${error.message}`);
     }

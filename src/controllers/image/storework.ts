@@ -1,13 +1,14 @@
 import { Readable } from 'node:stream';
 import type { ImageStatus } from '../../api/image.ts';
 import { parseQuantity } from '../../api/quantity.ts';
-import { isSvc3Error, Svc3Error } from '../../errors.ts';
+import { isSvc3Error, messageOf, Svc3Error } from '../../errors.ts';
 import { pushDisk } from '../../registry/disk.ts';
 import { copyImage, resolveImage } from '../../registry/image.ts';
-import { deleteVersions, publish } from '../../registry/publish.ts';
+import { deleteVersions, isDeletionRefused, publish } from '../../registry/publish.ts';
 import { parseReference } from '../../registry/reference.ts';
 import { blankQcow2 } from './blankdisk.ts';
 import type { Disk } from './caches.ts';
+import { StepFailed } from './failure.ts';
 import { architectureOf } from './names.ts';
 import { formerPlaceOf, referenceOf, type RepositoryPath } from './repositorypath.ts';
 import type { NamespaceRegistries } from './registries.ts';
@@ -110,7 +111,11 @@ export async function forgetUpload(
   }
 }
 
-/** Deletes all versions of a disk. Returns why something is left in the store; undefined where nothing is. */
+/**
+ * Deletes all versions of a disk. Returns why something is left in the store; undefined where nothing is.
+ *
+ * @throws StepFailed where the store refuses, which may pass.
+ */
 export async function purge(options: Omit<StoreWorkOptions, 'tag'>): Promise<string | undefined> {
   const { registries, disk, path } = options;
   const signal = AbortSignal.any([options.signal, AbortSignal.timeout(timeoutMs)]);
@@ -121,11 +126,17 @@ export async function purge(options: Omit<StoreWorkOptions, 'tag'>): Promise<str
     if (await deleteVersions(client, path.repository, digest, signal)) return undefined;
     return `${path.registry}/${path.repository} has not ${digest}, which the status names, and has other versions: they are of another disk of this name, and stay`;
   } catch (error) {
-    if (isSvc3Error(error, 'MethodNotAllowed', 'BadRequest'))
-      return 'the store does not delete images; what was stored stays there';
     if (isSvc3Error(error, 'NotFound')) return undefined;
-    throw error;
+    if (!isDeletionRefused(error)) throw error;
+    if (deletesNothing(error)) return 'the store does not delete images; what was stored stays there';
+    const message = `the store refuses to delete what it has: ${messageOf(error)}`.slice(0, 1024);
+    throw new StepFailed({ reason: 'DeletionRefused', message }, error);
   } finally {
     await client.close();
   }
+}
+
+/** That is the registry's own error code. One that is read-only for a while (distribution: `storage.maintenance.readonly`) answers 405 without it. */
+function deletesNothing({ reason, message }: Svc3Error): boolean {
+  return reason === 'MethodNotAllowed' && message.includes('(UNSUPPORTED');
 }

@@ -252,3 +252,52 @@ describe('the work on a disk goes on', () => {
     await becomesReady(client, namespace, 'disk');
   });
 });
+
+describe('what was stored of an Image that is deleted', () => {
+  /** The store with other settings until the test ends. */
+  async function storeWith(storage: object): Promise<() => Promise<void>> {
+    const { registry } = cluster;
+    const file = join(registry.dir, 'config.yml');
+    const usual = await readFile(file, 'utf8');
+    const settings = JSON.parse(usual) as { storage: object };
+    const use = async (text: string) => {
+      await writeFile(file, text);
+      await registry.restart();
+    };
+    const restore = () => use(usual);
+    onTestFinished(restore);
+    await use(JSON.stringify({ ...settings, storage: { ...settings.storage, ...storage } }));
+    return restore;
+  }
+
+  async function aBlankDisk(namespace: string): Promise<void> {
+    await cluster.client.create(images, anImage(namespace, 'disk', { blank: { size: '1Gi' } }));
+    await becomesReady(cluster.client, namespace, 'disk');
+  }
+
+  test('goes when the store is not read-only any more', async () => {
+    const { client } = cluster;
+    const namespace = await cluster.namespace();
+    start();
+    await aBlankDisk(namespace);
+    const restore = await storeWith({ maintenance: { readonly: { enabled: true } } });
+    await client.delete(images, { name: 'disk', namespace });
+    await expect
+      .poll(() => readyOf(client, namespace, 'disk'), soon)
+      .toContain('DeletionRefused: the store refuses to delete what it has: registry');
+    await restore();
+    await expect.poll(() => readyOf(client, namespace, 'disk'), soon).toBe('gone');
+    expect(await store.tags(`svc3/${namespace}/disk`)).toEqual([]);
+  });
+
+  test('stays where the store deletes nothing, and the Image goes', async () => {
+    const { client } = cluster;
+    const namespace = await cluster.namespace();
+    start();
+    await aBlankDisk(namespace);
+    await storeWith({ delete: { enabled: false } });
+    await client.delete(images, { name: 'disk', namespace });
+    await expect.poll(() => readyOf(client, namespace, 'disk'), soon).toBe('gone');
+    expect(await store.tags(`svc3/${namespace}/disk`)).toContain('latest');
+  });
+});

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
+import { type ErrorReason, Svc3Error } from '../../../src/errors.ts';
 import type { RegistryClient } from '../../../src/registry/client.ts';
 import { deleteVersions, publish } from '../../../src/registry/publish.ts';
 
@@ -8,12 +9,16 @@ const called: unknown[][] = [];
 let tagged: Record<string, string | undefined>;
 /** Digests that have lost their tags. */
 let untagged: string[];
+/** Why a digest is not deleted. */
+let refused: Record<string, Svc3Error>;
 
 /** A registry that notes what it is asked, each with the signal that would end it. */
 const client = new Proxy({} as RegistryClient, {
   get: (_, name: string) =>
     vi.fn((...given: unknown[]) => {
       called.push([name, ...given]);
+      const refusal = name === 'deleteManifest' ? refused[String(given[1])] : undefined;
+      if (refusal !== undefined) return Promise.reject(refusal);
       const answers: Record<string, unknown> = {
         manifest,
         tags: Object.keys(tagged),
@@ -27,6 +32,7 @@ beforeEach(() => {
   called.length = 0;
   tagged = {};
   untagged = [];
+  refused = {};
 });
 
 describe('a version that is published', () => {
@@ -73,6 +79,20 @@ describe('the versions of an image that is deleted', () => {
     expect(await deleteVersions(client, 'team/web', 'sha256:a')).toBe(false);
     expect(deleted()).toEqual([]);
   });
+
+  test.each<[ErrorReason, string[]]>([
+    ['MethodNotAllowed', ['sha256:a', 'sha256:b', 'sha256:c']],
+    ['BadRequest', ['sha256:a', 'sha256:b', 'sha256:c']],
+    ['BadGateway', ['sha256:a']],
+  ])(
+    'of which one is refused (%s) are asked for as long as the registry answers, and the known one stays',
+    async (reason, all) => {
+      tagged = { one: 'sha256:a', two: 'sha256:b', three: 'sha256:c', latest: 'sha256:d' };
+      refused = { 'sha256:a': new Svc3Error(reason, 'no'), 'sha256:c': new Svc3Error(reason, 'neither') };
+      await expect(deleteVersions(client, 'team/web', 'sha256:d')).rejects.toBe(refused['sha256:a']);
+      expect(deleted()).toEqual(all);
+    },
+  );
 
   test('that are gone but for the known one go on going', async () => {
     tagged = { gone: undefined };

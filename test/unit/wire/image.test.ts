@@ -62,12 +62,16 @@ describe('the row of an image that is not ready', () => {
     });
   });
 
-  test.each(['RegistryUnreachable', 'WorkerFailed', 'WorkerRefused', 'RunnerUnreachable', 'InUse'])(
-    'is Updating with the trouble where it goes on by itself after %s',
-    (reason) => {
-      expect(row(reason, 'no answer')).toMatchObject({ state: 'Updating', errorMessage: 'no answer' });
-    },
-  );
+  test.each([
+    'RegistryUnreachable',
+    'WorkerFailed',
+    'WorkerRefused',
+    'RunnerUnreachable',
+    'DeletionRefused',
+    'InUse',
+  ])('is Updating with the trouble where it goes on by itself after %s', (reason) => {
+    expect(row(reason, 'no answer')).toMatchObject({ state: 'Updating', errorMessage: 'no answer' });
+  });
 
   test.each(['Working', 'Pending', 'SourceNotReady', 'AwaitingUpload'])(
     'has no trouble to tell with %s',

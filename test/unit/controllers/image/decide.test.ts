@@ -1,12 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import type { Image } from '../../../../src/api/image.ts';
+import type { Image, ImageStatus } from '../../../../src/api/image.ts';
 import type { WorkFailed } from '../../../../src/api/worker.ts';
-import {
-  decide,
-  isGivenUpEmpty,
-  type Observed,
-  type Plan,
-} from '../../../../src/controllers/image/decide.ts';
+import { decide, isGivenUp, type Observed, type Plan } from '../../../../src/controllers/image/decide.ts';
 import { anImage, aVmSource, condition, digest, done, observed } from './builders.ts';
 
 const failed = (reason: WorkFailed['reason']): WorkFailed => ({ result: 'Failed', reason, message: 'why' });
@@ -411,23 +406,48 @@ describe('what is decided for a disk', () => {
   });
 });
 
-describe('a disk that the store cannot be asked to delete', () => {
+describe('a disk that the store does not delete', () => {
   const deletionTimestamp = '2026-11-01T10:00:00Z';
   const after = (minutes: number) => Date.parse(deletionTimestamp) + minutes * 60_000;
-  const isGivenUp = (reason: string, minutes: number, status?: { digest: string }) =>
-    isGivenUpEmpty(
+  const isOver = (reason: string, minutes: number, status?: ImageStatus) =>
+    isGivenUp(
       { disk: anImage({ blank: { size: '1G' } }, status, { deletionTimestamp }), now: after(minutes) },
       { reason, message: '' },
     );
 
   test('goes at once where it was never stored and the store refuses, and after an outage of 5 min', () => {
-    expect(isGivenUp('RegistryDenied', 0)).toBe(true);
-    expect(isGivenUp('RegistryUnreachable', 5)).toBe(false);
-    expect(isGivenUp('RegistryUnreachable', 5.1)).toBe(true);
+    expect(isOver('RegistryDenied', 0)).toBe(true);
+    expect(isOver('DeletionRefused', 0)).toBe(true);
+    expect(isOver('RegistryUnreachable', 5)).toBe(false);
+    expect(isOver('RegistryUnreachable', 5.1)).toBe(true);
   });
 
   test('stays where it was stored', () => {
-    expect(isGivenUp('RegistryDenied', 60, { digest })).toBe(false);
-    expect(isGivenUp('RegistryUnreachable', 60, { digest })).toBe(false);
+    expect(isOver('RegistryDenied', 60, { digest })).toBe(false);
+    expect(isOver('RegistryUnreachable', 60, { digest })).toBe(false);
+  });
+
+  /** What is said of it, and how many minutes after its deletion it began that it is worked on. */
+  const said = (reason: string, minutes: number): ImageStatus => ({
+    digest,
+    conditions: [
+      condition('Ready', 'False', reason),
+      {
+        ...condition('Reconciling', 'True', 'Progressing'),
+        lastTransitionTime: new Date(after(minutes)).toISOString(),
+      },
+    ],
+  });
+
+  test.each<[string, boolean, number, ImageStatus]>([
+    ['for less than an hour', false, 59.9, said('DeletionRefused', 0)],
+    ['for an hour', true, 60, said('DeletionRefused', 0)],
+    ['for less than an hour since nobody uses it', false, 119, said('DeletionRefused', 60)],
+    ['for an hour since nobody uses it', true, 120, said('DeletionRefused', 60)],
+    ['for less than an hour since its deletion', false, 59.9, said('DeletionRefused', -60)],
+    ['for the first time after an outage', false, 120, said('RegistryUnreachable', 0)],
+    ['for the first time', false, 120, { digest }],
+  ])('goes where it has been refused %s: %s', (_how, isIt, minutes, status) => {
+    expect(isOver('DeletionRefused', minutes, status)).toBe(isIt);
   });
 });

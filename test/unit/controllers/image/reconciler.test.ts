@@ -801,9 +801,47 @@ describe('an Image that is being deleted', () => {
 
   test('goes where the store deletes nothing, and says so', async () => {
     given(remote, wasStored, deleted);
-    store.deleteManifest = () => Promise.reject(new Svc3Error('MethodNotAllowed', 'no'));
+    const words = 'registry store.example.com answered 405 (UNSUPPORTED: The operation is unsupported.)';
+    store.deleteManifest = () => Promise.reject(new Svc3Error('MethodNotAllowed', words));
     await pass();
     expect([stored, told()]).toEqual([undefined, ['Warning KeptInStore']]);
+  });
+
+  describe('whose store refuses for a reason that may pass', () => {
+    beforeEach(() => {
+      given(remote, isThere, deleted);
+      store.put('svc3/team/disk', 'one', lying);
+      store.put('svc3/team/disk', 'before', { schemaVersion: 2 });
+    });
+
+    test('stays, and takes what lies in the store with it when that is over', async () => {
+      const refusal = new Svc3Error('MethodNotAllowed', 'registry store.example.com answered 405');
+      vi.spyOn(store, 'deleteManifest').mockRejectedValueOnce(refusal);
+      expect(await pass()).toMatchObject({ requeueAfterMs: expect.any(Number) });
+      expect(ready()).toMatchObject({
+        reason: 'DeletionRefused',
+        message: 'the store refuses to delete what it has: registry store.example.com answered 405',
+      });
+      expect([store.manifests.size, stalled()]).toEqual([4, undefined]);
+      seen();
+      await pass();
+      expect([store.manifests.size, stored, told()]).toEqual([0, undefined, ['Warning DeletionRefused']]);
+    });
+
+    test('goes after an hour, and says what stays in the words of the registry', async () => {
+      const words = 'registry store.example.com answered 412 (PRECONDITION: the tag is immutable)';
+      store.deleteManifest = () => Promise.reject(new Svc3Error('BadRequest', words));
+      for (const ms of [0, 1_800_000, 1_799_000]) {
+        nowMs += ms;
+        await pass();
+        seen();
+      }
+      expect([stored === undefined, told()]).toEqual([false, ['Warning DeletionRefused']]);
+      nowMs += 1_000;
+      await pass();
+      expect([stored, told()]).toEqual([undefined, ['Warning DeletionRefused', 'Warning KeptInStore']]);
+      expect(event.mock.calls.at(-1)?.[1].message).toContain(words);
+    });
   });
 
   test('takes nothing of another of its name that is there by now', async () => {

@@ -1,0 +1,66 @@
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { StepFailed } from '../../../../src/controllers/image/failure.ts';
+import { purge, type StoreWorkOptions } from '../../../../src/controllers/image/storework.ts';
+import { createRegistryClient } from '../../../../src/registry/client.ts';
+import { type Answer, type HostileRegistry, startHostileRegistry } from '../../../support/hostileregistry.ts';
+import { withoutDelays } from '../../delays.ts';
+import { anImage, digest } from './builders.ts';
+
+const repository = 'svc3/team/disk';
+let registry: HostileRegistry;
+let options: StoreWorkOptions;
+
+beforeEach(async () => {
+  registry = await startHostileRegistry();
+  onTestFinished(() => registry.close());
+  options = {
+    registries: {
+      open: async (_: string, host: string) => createRegistryClient({ registry: host, scheme: 'http' }),
+    } as unknown as StoreWorkOptions['registries'],
+    disk: anImage({ blank: { size: '1Gi' } }, { digest }),
+    path: { registry: registry.address, repository },
+    tag: 'new',
+    signal: AbortSignal.timeout(60_000),
+  };
+});
+
+const saying =
+  (status: number, document?: object): Answer =>
+  (_request, response) =>
+    void response.writeHead(status).end(document === undefined ? '' : JSON.stringify(document));
+const refusing = (status: number, code: string, message: string) =>
+  saying(status, { errors: [{ code, message }] });
+
+describe('the versions of a disk', () => {
+  test('stay for good in a store that deletes nothing', async () => {
+    const answer = refusing(405, 'UNSUPPORTED', 'The operation is unsupported.');
+    registry.answers.set(`/v2/${repository}/manifests/${digest}`, answer);
+    expect(await purge(options)).toBe('the store does not delete images; what was stored stays there');
+  });
+
+  test.each<[string, Answer, string]>([
+    ['is read-only', saying(405), 'answered 405'],
+    [
+      'has a rule for its tag',
+      refusing(412, 'PRECONDITION', 'configured as immutable'),
+      'answered 412 (PRECONDITION: configured as immutable)',
+    ],
+    [
+      'has tags that go first',
+      refusing(400, 'GOOGLE_MANIFEST_DANGLING_TAG', 'still referenced'),
+      'answered 400 (GOOGLE_MANIFEST_DANGLING_TAG: still referenced)',
+    ],
+  ])('stay for now in a store that %s', async (_why, answer, words) => {
+    registry.answers.set(`/v2/${repository}/manifests/${digest}`, answer);
+    const message = `the store refuses to delete what it has: registry ${registry.address} ${words}`;
+    const refusal = await purge(options).catch((error: unknown) => error);
+    expect(refusal).toBeInstanceOf(StepFailed);
+    expect(refusal).toMatchObject({ verdict: { reason: 'DeletionRefused', message } });
+  });
+
+  test('stay in a store that fails, which is no refusal', async () => {
+    withoutDelays();
+    registry.answers.set(`/v2/${repository}/manifests/${digest}`, saying(503));
+    await expect(purge(options)).rejects.toMatchObject({ reason: 'BadGateway' });
+  });
+});
