@@ -58,7 +58,6 @@ export function buildWorkerPod(input: WorkerPodInput): Submitted<Pod> {
 function podSpec({ id, spec, settings }: WorkerPodInput): PodSpec {
   const hasTicket = spec.source.type === 'export';
   const { workerPullSecret } = settings;
-  const scratch = formatQuantity(settings.scratchBytes);
   return {
     activeDeadlineSeconds: deadlineSeconds,
     automountServiceAccountToken: false,
@@ -113,11 +112,16 @@ function podSpec({ id, spec, settings }: WorkerPodInput): PodSpec {
       },
     ],
     volumes: [
-      { name: 'scratch', emptyDir: { sizeLimit: scratch } },
+      { name: 'scratch', emptyDir: { sizeLimit: formatQuantity(volumeBytes(settings)) } },
       {
         name: 'registry',
         secret: { secretName: objectNames.pullSecret, optional: true, defaultMode: 0o440 },
       },
     ],
   };
+}
+
+/** A raw disk lies there as it came and packed: that is as much again where its data do not shrink, with the tables of qcow2 (less than a 4096th). */
+function volumeBytes({ scratchBytes }: ImageSettings): number {
+  return 2 * scratchBytes + Math.ceil(scratchBytes / 1024);
 }

@@ -22,3 +22,10 @@ test('a worker pod says what its image is pulled with, whatever a webhook makes 
   const said = pod.metadata.annotations?.['svc3.dev/pulls-with'] ?? '';
   expect(JSON.parse(said)).toEqual({ image, policy: 'Always', secret: 'registry' });
 });
+
+test('a worker pod has room for the largest raw disk as it came and for what it is packed into', () => {
+  const scratch = (settings: Partial<ImageSettings> = {}) =>
+    build(settings).spec.volumes?.find(({ name }) => name === 'scratch');
+  expect(scratch()).toEqual({ name: 'scratch', emptyDir: { sizeLimit: '2049Mi' } });
+  expect(scratch({ scratchBytes: 1_000 })).toEqual({ name: 'scratch', emptyDir: { sizeLimit: '2001' } });
+});
