@@ -37,8 +37,8 @@ export const diskReasons: readonly ReasonRow[] = [
       'Add a registry credential for it.',
     ],
     RegistryUnreachable: [
-      'A registry does not answer.',
-      'Nothing; it is tried again with exponential backoff.',
+      'A registry does not answer, fails, or takes nothing into a repository; the message quotes it.',
+      'Make the repository, or its project, where the message says that it may have to be made; it is tried again with exponential backoff.',
     ],
     DiskRefused: ['The disk file is not acceptable; the message says why.', 'Use another file.'],
     UploadLost: [

@@ -4,6 +4,7 @@ import { parseForeignJson, readWhole } from '../net/foreign.ts';
 import { parseManifest, sha256, type Descriptor, type Manifest } from './manifest.ts';
 import {
   createTransport,
+  into,
   type RegistryEndpoint,
   type RegistryReply,
   type RegistryTransport,
@@ -176,17 +177,16 @@ class DistributionClient implements RegistryClient {
     mediaType: string,
     { signal }: CallOptions = {},
   ): Promise<string> {
-    await done(
-      this.#transport.send({
-        method: 'PUT',
-        path: `/v2/${repository}/manifests/${name}`,
-        headers: { 'content-type': mediaType },
-        body: bytes,
-        scope: push(repository),
-        accept: [201],
-        ...abortable(signal),
-      }),
-    );
+    const put = this.#transport.send({
+      method: 'PUT',
+      path: `/v2/${repository}/manifests/${name}`,
+      headers: { 'content-type': mediaType },
+      body: bytes,
+      scope: push(repository),
+      accept: [201],
+      ...abortable(signal),
+    });
+    await done(into(this.registry, repository, put));
     return sha256(bytes);
   }
 
@@ -250,7 +250,7 @@ class DistributionClient implements RegistryClient {
     from: string,
     { signal }: CallOptions = {},
   ): Promise<boolean> {
-    const reply = await this.#transport.send({
+    const mounted = this.#transport.send({
       method: 'POST',
       path: `/v2/${repository}/blobs/uploads/?mount=${digest}&from=${encodeURIComponent(from)}`,
       headers: { 'content-length': '0' },
@@ -258,6 +258,7 @@ class DistributionClient implements RegistryClient {
       accept: [201, 202],
       ...abortable(signal),
     });
+    const reply = await into(this.registry, repository, mounted);
     await reply.body.dump();
     if (reply.status === 201) return true;
     const upload = await openUpload(this.#transport, repository, {

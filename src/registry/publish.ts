@@ -1,10 +1,11 @@
 import { isSvc3Error, type Svc3Error } from '../errors.ts';
 import type { RegistryClient } from './client.ts';
+import { whereNothingIsMissing } from './transport.ts';
 
 /** The tag under which the newest version of an image is found. */
 export const newest = 'latest';
 
-/** Makes a manifest of the repository its newest version. Versions before it stay, under their own tags. */
+/** Makes a manifest that the repository has taken its newest version. Versions before it stay, under their own tags. */
 export async function publish(
   client: RegistryClient,
   repository: string,
@@ -12,7 +13,8 @@ export async function publish(
   signal?: AbortSignal,
 ): Promise<void> {
   const abortable = signal === undefined ? {} : { signal };
-  const { bytes, mediaType } = await client.manifest(repository, digest, abortable);
+  const taken = client.manifest(repository, digest, abortable);
+  const { bytes, mediaType } = await whereNothingIsMissing(taken, 'the registry has lost what it had taken');
   await client.putManifest(repository, newest, bytes, mediaType, abortable);
 }
 

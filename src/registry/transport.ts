@@ -1,6 +1,6 @@
 import { Agent, request, type Dispatcher } from 'undici';
 import type { Readable } from 'node:stream';
-import { Svc3Error, messageOf, type ErrorReason } from '../errors.ts';
+import { isSvc3Error, Svc3Error, messageOf, type ErrorReason } from '../errors.ts';
 import { scrub } from './scrub.ts';
 import { createAuthorizer, type Authorizer, type RegistryCredentials } from './auth.ts';
 import { toldConnector, type BeforeConnect } from './connector.ts';
@@ -257,6 +257,22 @@ export class RegistryUnreachable extends Error {
     super(`registry ${registry} could not be reached: ${messageOf(cause)}`, { cause });
     this.name = 'RegistryUnreachable';
   }
+}
+
+/** A registry that answers 404 to what is put there says nothing of what is put, nor of where that came from: it is at fault. */
+export async function whereNothingIsMissing<T>(put: Promise<T>, fault: string): Promise<T> {
+  try {
+    return await put;
+  } catch (error) {
+    if (!isSvc3Error(error, 'NotFound')) throw error;
+    throw new Svc3Error('BadGateway', `${fault}: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+/** What is begun in a repository: not every registry makes one that is not there. */
+export function into<T>(registry: string, repository: string, put: Promise<T>): Promise<T> {
+  const hint = '(the repository or its project may have to be made first)';
+  return whereNothingIsMissing(put, `registry ${registry} takes nothing into ${repository} ${hint}`);
 }
 
 /** Undefined for what is none of the registry's: a request that was given up. */

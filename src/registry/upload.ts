@@ -1,6 +1,12 @@
 import { Readable } from 'node:stream';
-import { isSvc3Error, messageOf, Svc3Error } from '../errors.ts';
-import type { RegistryReply, RegistryRequest, RegistryTransport } from './transport.ts';
+import { Svc3Error } from '../errors.ts';
+import {
+  into,
+  type RegistryReply,
+  type RegistryRequest,
+  type RegistryTransport,
+  whereNothingIsMissing,
+} from './transport.ts';
 
 /**
  * A blob upload in progress. After a failed `append` the registry knows how much it has: `resync` asks, and the caller
@@ -110,7 +116,7 @@ export async function beginUpload(
   { registry, repository, scope }: { registry: string; repository: string; scope: string },
   signal?: AbortSignal,
 ): Promise<Upload> {
-  const reply = await transport.send({
+  const begun = transport.send({
     method: 'POST',
     path: `/v2/${repository}/blobs/uploads/`,
     headers: { 'content-length': '0' },
@@ -118,6 +124,7 @@ export async function beginUpload(
     accept: [202],
     ...abortable(signal),
   });
+  const reply = await into(registry, repository, begun);
   await reply.body.dump();
   const { location = '' } = reply.headers;
   const pieceBytes = pieceBytesFor(reply.headers['oci-chunk-min-length']);
@@ -226,11 +233,8 @@ class DistributionUpload implements Upload {
   /** That the registry has lost an upload says nothing about what is sent. */
   #send(wanted: Omit<RegistryRequest, 'path' | 'scope'>, query = ''): Promise<RegistryReply> {
     const request = { ...wanted, path: this.#location + query, scope: this.#scope };
-    return this.#transport.send(request).catch((error: unknown) => {
-      if (!isSvc3Error(error, 'NotFound')) throw error;
-      const message = `the registry has lost an upload to ${this.#repository}: ${messageOf(error)}`;
-      throw new Svc3Error('BadGateway', message, { cause: error });
-    });
+    const sent = this.#transport.send(request);
+    return whereNothingIsMissing(sent, `the registry has lost an upload to ${this.#repository}`);
   }
 }
 

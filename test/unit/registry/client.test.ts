@@ -274,6 +274,22 @@ describe('a blob', () => {
   });
 });
 
+describe('a repository that is not there', () => {
+  test.each<[string, () => Promise<unknown>]>([
+    ['an upload', () => client.upload('team/a')],
+    ['a blob', () => client.putBlob('team/a', Buffer.from('xy'))],
+    ['a blob of another one', () => client.mountBlob('team/a', 'sha256:x', 'team/b')],
+    ['a manifest', () => client.putManifest('team/a', '1', Buffer.from('{}'), 'a/b')],
+  ])('does not take %s, and that says nothing of what is put there', async (_what, put) => {
+    const unknown = saying(404, {}, '{"errors":[{"code":"NAME_UNKNOWN","message":"no such project"}]}');
+    registry.answers.set('/v2/team/a/blobs/uploads/', unknown).set('/v2/team/a/manifests/1', unknown);
+    await expect(put()).rejects.toMatchObject({
+      reason: 'BadGateway',
+      message: `registry ${registry.address} takes nothing into team/a (the repository or its project may have to be made first): registry ${registry.address} answered 404 (NAME_UNKNOWN: no such project)`,
+    });
+  });
+});
+
 describe('a list', () => {
   const path = '/v2/a/tags/list';
   const names = (from: number, count: number): string[] =>

@@ -9,7 +9,7 @@ const called: unknown[][] = [];
 let tagged: Record<string, string | undefined>;
 /** Digests that have lost their tags. */
 let untagged: string[];
-/** Why a digest is not deleted. */
+/** Why what is called is not done, by its second argument. */
 let refused: Record<string, Svc3Error>;
 
 /** A registry that notes what it is asked, each with the signal that would end it. */
@@ -17,7 +17,7 @@ const client = new Proxy({} as RegistryClient, {
   get: (_, name: string) =>
     vi.fn((...given: unknown[]) => {
       called.push([name, ...given]);
-      const refusal = name === 'deleteManifest' ? refused[String(given[1])] : undefined;
+      const refusal = ['deleteManifest', 'manifest'].includes(name) ? refused[String(given[1])] : undefined;
       if (refusal !== undefined) return Promise.reject(refusal);
       const answers: Record<string, unknown> = {
         manifest,
@@ -45,6 +45,14 @@ describe('a version that is published', () => {
       ['manifest', 'team/web', 'sha256:a', passed],
       ['putManifest', 'team/web', 'latest', manifest.bytes, manifest.mediaType, passed],
     ]);
+  });
+});
+
+test('a version that is gone right after it was put is a fault of the registry, not of where it came from', async () => {
+  refused = { 'sha256:a': new Svc3Error('NotFound', 'registry r answered 404') };
+  await expect(publish(client, 'team/web', 'sha256:a')).rejects.toMatchObject({
+    reason: 'BadGateway',
+    message: 'the registry has lost what it had taken: registry r answered 404',
   });
 });
 

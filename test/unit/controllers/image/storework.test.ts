@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { StepFailed } from '../../../../src/controllers/image/failure.ts';
-import { purge, type StoreWorkOptions } from '../../../../src/controllers/image/storework.ts';
+import { atRegistry, StepFailed } from '../../../../src/controllers/image/failure.ts';
+import { makeBlank, purge, type StoreWorkOptions } from '../../../../src/controllers/image/storework.ts';
 import { createRegistryClient } from '../../../../src/registry/client.ts';
 import { type Answer, type HostileRegistry, startHostileRegistry } from '../../../support/hostileregistry.ts';
 import { withoutDelays } from '../../delays.ts';
@@ -30,6 +30,18 @@ const saying =
     void response.writeHead(status).end(document === undefined ? '' : JSON.stringify(document));
 const refusing = (status: number, code: string, message: string) =>
   saying(status, { errors: [{ code, message }] });
+
+test('a blank disk is not made in a store that lacks its repository: its source is not what is missing', async () => {
+  const answer = refusing(404, 'NAME_UNKNOWN', 'project svc3 not found');
+  registry.answers.set(`/v2/${repository}/blobs/uploads/`, answer);
+  const failure = await atRegistry(() => makeBlank(options, '1Gi')).catch((error: unknown) => error);
+  expect(failure).toMatchObject({
+    verdict: {
+      reason: 'RegistryUnreachable',
+      message: expect.stringMatching(/ takes nothing into svc3\/team\/disk .*: project svc3 not found\)$/),
+    },
+  });
+});
 
 describe('the versions of a disk', () => {
   test('stay for good in a store that deletes nothing', async () => {
