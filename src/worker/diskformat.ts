@@ -27,6 +27,12 @@ const foreign: readonly Foreign[] = [
   { at: 0, bytes: '28b52ffd', name: 'a zstd file', hint: unpack },
   { at: 0, bytes: '425a68', name: 'a bzip2 file', hint: unpack },
   { at: 0, bytes: '504b0304', name: 'a zip file', hint: unpack },
+  {
+    at: 257,
+    bytes: hex('ustar'),
+    name: 'a tar archive (such as .ova)',
+    hint: 'unpack it and convert the disk in it',
+  },
 ];
 
 /** Where the first volume descriptor of ISO 9660 has its name. */
