@@ -98,7 +98,9 @@ export interface RegistryClient {
   putBlob(repository: string, bytes: Buffer, options?: CallOptions): Promise<string>;
   /** Begins an upload, or goes on with one at the location that `Upload.location` gave. */
   upload(repository: string, options?: CallOptions & { location?: string }): Promise<Upload>;
+  /** None where there is no such repository. */
   tags(repository: string, options?: ListOptions): Promise<string[]>;
+  /** @throws NotFound where the registry has no catalogue: nothing says that it has to. */
   repositories(options?: ListOptions): Promise<string[]>;
   close(): Promise<void>;
 }
@@ -288,14 +290,16 @@ class DistributionClient implements RegistryClient {
   }
 
   async tags(repository: string, options: ListOptions = {}): Promise<string[]> {
-    const list = { path: `/v2/${repository}/tags/list`, key: 'tags', scope: pull(repository) };
+    const path = `/v2/${repository}/tags/list`;
+    const list = { path, key: 'tags', scope: pull(repository), mayBeMissing: true };
     return inTime(this.registry, options.signal, (signal) =>
       listAll(this.#transport, list, { ...options, signal }),
     );
   }
 
   async repositories(options: ListOptions = {}): Promise<string[]> {
-    const list = { path: '/v2/_catalog', key: 'repositories', scope: 'registry:catalog:*' };
+    const path = '/v2/_catalog';
+    const list = { path, key: 'repositories', scope: 'registry:catalog:*', mayBeMissing: false };
     return inTime(this.registry, options.signal, (signal) =>
       listAll(this.#transport, list, { ...options, signal }),
     );
@@ -369,11 +373,13 @@ interface List {
   /** Member of the reply that holds the names. */
   readonly key: string;
   readonly scope: string;
+  /** Whether one that is not there (404) is one without names. */
+  readonly mayBeMissing: boolean;
 }
 
 async function listAll(
   transport: RegistryTransport,
-  { path, key, scope }: List,
+  { path, key, scope, mayBeMissing }: List,
   { signal, limit = mostListed }: ListOptions,
 ): Promise<string[]> {
   const found: string[] = [];
@@ -383,7 +389,7 @@ async function listAll(
       method: 'GET',
       path: next,
       scope,
-      accept: [200, 404],
+      accept: mayBeMissing ? [200, 404] : [200],
       ...abortable(signal),
     });
     if (reply.status === 404) {

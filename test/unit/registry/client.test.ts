@@ -339,6 +339,13 @@ describe('a list', () => {
     expect(await client.repositories({ limit: 1 })).toEqual(['a']);
     expect(registry.requests).toEqual(['GET /v2/_catalog?n=1000', 'GET /v2/_catalog?n=1']);
   });
+
+  test('of repositories is not empty where the registry has no catalogue: nobody knows them', async () => {
+    await expect(client.repositories()).rejects.toMatchObject({
+      reason: 'NotFound',
+      message: `registry ${registry.address} answered 404`,
+    });
+  });
 });
 
 describe('a refusal', () => {

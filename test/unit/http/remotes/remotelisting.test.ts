@@ -1,7 +1,8 @@
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Svc3Error } from '../../../../src/errors.ts';
 import { RemoteListing } from '../../../../src/http/remotes/remotelisting.ts';
-import type { RegistryClient } from '../../../../src/registry/client.ts';
+import { createRegistryClient, type RegistryClient } from '../../../../src/registry/client.ts';
+import { startHostileRegistry } from '../../../support/hostileregistry.ts';
 
 type Tags = string[] | Error;
 
@@ -88,6 +89,18 @@ describe('a registry that cannot be listed', () => {
   ])('%s', async (_sentence, failure, why) => {
     const listing = await run(failure);
     expect(listing.missing).toEqual([`remote registry r.example.com could not be listed: ${why}`]);
+    expect(listing.hasFailed).toBe(true);
+  });
+
+  test('says so where it has no catalogue, and is not shown as empty', async () => {
+    const { address, close } = await startHostileRegistry();
+    onTestFinished(close);
+    const listing = new RemoteListing({ host: address, path: '' });
+    const open = async () => createRegistryClient({ registry: address, scheme: 'http' });
+    await listing.run(open, new AbortController().signal);
+    expect(listing.missing).toEqual([
+      `remote registry ${address} could not be listed: registry ${address} answered 404`,
+    ]);
     expect(listing.hasFailed).toBe(true);
   });
 
