@@ -56,6 +56,8 @@ const application: Readonly<Record<Field, Application>> = {
   restartRequest: 'Live',
 };
 
+const unset = (meaning: string) => `Unset it means ${meaning}; with a config or pool it cannot be unset.`;
+
 /** What of a field does not follow from its `Application`. */
 const notes: Partial<Record<Field, string>> = {
   cpu: 'An Ephemeral VM whose node lacks what is asked for keeps the old value: condition RestartRequired says `ResizeRefused`.',
@@ -63,7 +65,9 @@ const notes: Partial<Record<Field, string>> = {
   ports: 'Mappings with nodePort; those without come and go at once.',
   iso: 'Emptied, the medium is taken out at once, with any disk.',
   userData: 'cloud-init runs most of it once in the life of a VM, and again after a revert.',
-  disk: 'size grows at once, whenDeleted is read when the VM is deleted. storage, storageClassName and claimName never change, and size never shrinks, whoever gave it: VM, VMConfig or image.',
+  startDeadlineSeconds: `${unset('none')} The longest is 604800, a week.`,
+  suspendTo: unset('Memory'),
+  disk: 'size grows at once, whenDeleted is read when the VM is deleted: unset it means Retain, with a config it cannot be unset. storage, storageClassName and claimName never change, and size never shrinks, whoever gave it: VM, VMConfig or image.',
   disks:
     'A disk that is taken out keeps its claim. Of one that stays size may grow; whenDeleted may change at once, with any disk.',
 };
@@ -148,6 +152,28 @@ function setRule(field: Field): Rule {
   };
 }
 
+/** CEL: what the VM does not say was read elsewhere when it was placed, and what that was before the VM said it nobody knows. */
+const hasTemplate = 'has(self.spec.config) || has(self.spec.pool)';
+
+/** Without a template the spec alone says what applies at once, so that it can be unset there. */
+function saidRule(field: Field, advice: string): Rule {
+  return {
+    rule: `has(self.spec.${field}) || !has(oldSelf.spec.${field}) || !(${hasTemplate}) || ${unplaced}`,
+    message: `${field} of a VM with a config or pool cannot be unset once the VM has been placed; ${advice}`,
+    fieldPath: `.spec.${field}`,
+    reason: 'FieldValueForbidden',
+  };
+}
+
+const saysWhenDeleted = (of: string) => `has(${of}.spec.disk) && has(${of}.spec.disk.whenDeleted)`;
+
+const whenDeletedRule: Rule = {
+  rule: `(${saysWhenDeleted('self')}) || !(${saysWhenDeleted('oldSelf')}) || !(${hasTemplate}) || ${unplaced}`,
+  message: 'disk.whenDeleted of a VM with a config cannot be unset once the VM has been placed; say Retain',
+  fieldPath: '.spec.disk.whenDeleted',
+  reason: 'FieldValueForbidden',
+};
+
 /** Members of a screen that are unset would stay: settings of a VM are merged member by member. */
 const displayRule: Rule = {
   rule: `${unplaced} || !has(self.spec.display) || !has(oldSelf.spec.display) || (${['width', 'height', 'dpi']
@@ -189,6 +215,9 @@ const sizeRule: Rule = {
 export const changeRules: readonly Rule[] = [
   ...nextStartFields.filter((field) => field !== 'iso').map(nextStartRule),
   ...[...resizeFields, ...nextBootFields].map(setRule),
+  saidRule('startDeadlineSeconds', 'give a value, of which 604800 is the longest'),
+  saidRule('suspendTo', 'say Memory'),
+  whenDeletedRule,
   displayRule,
   isoRule,
   sizeRule,

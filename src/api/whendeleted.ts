@@ -1,5 +1,6 @@
 import type { DataDisk } from './datadisk.ts';
 import { annotations } from './meta.ts';
+import { inherited } from './template.ts';
 import type { Vm } from './vm.ts';
 
 /** Field of the disk that a VM boots from. */
@@ -40,10 +41,10 @@ export function goesAsNeverRun({ metadata, status }: Vm): boolean {
   return metadata.annotations?.[annotations.neverRan] === 'true' && status?.powerState === undefined;
 }
 
-/** Whether the disk is to go with its VM. Its VMConfig's word counts where it was frozen; unknown is Retain. */
+/** Whether the disk is to go with its VM. Its VMConfig's word counts where it was frozen; unknown is Retain, and so is what its spec no longer says. */
 export function goesWithVm(vm: Vm): boolean {
   const { spec, status } = vm;
-  const { whenDeleted, claimName } = { ...status?.effective?.disk, ...spec.disk };
+  const { whenDeleted, claimName } = { ...inherited(spec, status?.effective)?.disk, ...spec.disk };
   return whenDeleted === 'Delete' || (claimName === undefined && goesAsNeverRun(vm));
 }
 

@@ -111,6 +111,18 @@ describe('a VM that is deleted', () => {
     await expect.poll(() => claim(space, 'svc3-vm-late'), slow).toBeUndefined();
   });
 
+  test('leaves its disk where whenDeleted was taken out again', async () => {
+    const space = await world.namespace('takenout');
+    await deployed(space, 'vm', persistent({ whenDeleted: 'Delete' }));
+    const frozen = async () => (await space.vm('vm')).status?.effective?.disk?.whenDeleted;
+    await expect.poll(frozen, slow).toBe('Delete');
+    const body = { spec: { disk: { whenDeleted: null } } };
+    await world.client.patch(vms, { name: 'vm', namespace: space.name }, { type: 'merge', body });
+    await space.remove('vm');
+    expect((await claim(space))?.metadata).not.toHaveProperty('deletionTimestamp');
+    await expect.poll(() => space.events('vm'), slow).toContain('DiskKept');
+  });
+
   test('by its start deadline takes the disk along that was made for it, and leaves one that it named', async () => {
     const space = await world.namespace('expired');
     await deployed(space, 'vm', persistent());

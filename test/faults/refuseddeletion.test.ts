@@ -1,9 +1,11 @@
 import { beforeAll, expect, test } from 'vitest';
 import { clusterRoles, vms } from '../../src/api/resources.ts';
+import type { Vm } from '../../src/api/vm.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 import { deleteVm } from '../../src/usecases/deletion.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../support/cluster.ts';
 import { identity } from '../support/identity.ts';
+import { effective } from '../unit/controllers/vm/builders.ts';
 
 /** A `svc3 vm delete --delete-disk` that was refused had told the VM that its disk goes: the next plain deletion destroyed that. */
 let cluster: TestCluster;
@@ -15,10 +17,20 @@ beforeAll(async () => {
 });
 
 /** What a VM with a disk that stays says of it, and whether it is being deleted, after a deletion with the disk that fails. */
-async function afterDeletion(name: string, caller: KubeClient, refusal: RegExp) {
+async function afterDeletion(name: string, caller: KubeClient, refusal: RegExp, given: Partial<Vm> = {}) {
   const { client } = cluster;
   const spec = { image: 'registry.example.com/debian:12', disk: { storage: 'Persistent' } } as const;
-  await client.create(vms, { metadata: { name, namespace }, spec: { powerState: 'Running', ...spec } });
+  await client.create(vms, {
+    metadata: { name, namespace },
+    spec: { powerState: 'Running', ...spec, ...given.spec },
+  });
+  if (given.status !== undefined)
+    await client.patch(
+      vms,
+      { name, namespace },
+      { type: 'merge', body: { status: given.status } },
+      { subresource: 'status' },
+    );
   const find = () => client.get(vms, name, namespace);
   const wait = () => Promise.reject(new Error('it is not waited for'));
   const options = { wait: false, deleteDisk: true, warn: () => undefined };
@@ -37,10 +49,10 @@ test('a deletion with the disk that its caller may not do leaves the disk', asyn
   expect(left).toEqual({ disk: { storage: 'Persistent' } });
 });
 
-test('one that fails after it was tried leaves the disk: a try deletes nothing', async () => {
+/** Patches, and tries deletions, but deletes nothing. */
+function failing(told: unknown[] = []): KubeClient {
   const { client } = cluster;
-  const told: unknown[] = [];
-  const failing: KubeClient = {
+  return {
     ...client,
     async patch(resource, key, patch, options) {
       const written = await client.patch(resource, key, patch, options);
@@ -50,10 +62,22 @@ test('one that fails after it was tried leaves the disk: a try deletes nothing',
     delete: (resource, key, options) =>
       options?.dryRun === true ? client.delete(resource, key, options) : Promise.reject(new Error('cut')),
   };
-  expect(await afterDeletion('failed', failing, /^cut$/)).toEqual({ disk: { storage: 'Persistent' } });
+}
+
+test('one that fails after it was tried leaves the disk: a try deletes nothing', async () => {
+  const told: unknown[] = [];
+  expect(await afterDeletion('failed', failing(told), /^cut$/)).toEqual({ disk: { storage: 'Persistent' } });
   // It was told that its disk goes, and then that it stays.
   expect(told).toMatchObject([
     { spec: { disk: { storage: 'Persistent', whenDeleted: 'Delete' } } },
     { spec: { disk: { storage: 'Persistent' } } },
   ]);
+});
+
+test('one that fails leaves the disk of a VM with a config, which has to say so once it has been placed', async () => {
+  const spec = { config: 'small', powerState: 'Running' } as const;
+  const placed = { spec, status: { effective: { ...effective, disk: { storage: 'Persistent' } } } } as const;
+  expect(await afterDeletion('placed', failing(), /^cut$/, placed)).toEqual({
+    disk: { storage: 'Persistent', whenDeleted: 'Retain' },
+  });
 });

@@ -1,6 +1,6 @@
 /** A change of a VM's spec is carried out, or waits and is told, or is refused: never accepted and ignored. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { images, pods, storageClasses, vms } from '../../src/api/resources.ts';
+import { images, pods, storageClasses, vmConfigs, vms } from '../../src/api/resources.ts';
 import type { VmSpecInput } from '../../src/api/vm.ts';
 import { waiterOn } from '../../src/cli/service/kubernetes/wait.ts';
 import { changeVm } from '../../src/usecases/change.ts';
@@ -172,6 +172,43 @@ describe('a VM with an Ephemeral disk', { timeout: 180_000 }, () => {
     await expect.poll(() => runner.verbs, slow).toEqual(['stop', 'start', 'restart']);
     expect((await space.pod('runs'))?.metadata.uid).toBe(pod?.metadata.uid);
     await space.remove('runs');
+  });
+});
+
+describe('a VM with a config', { timeout: 180_000 }, () => {
+  const said = {
+    disk: { whenDeleted: 'Delete' },
+    suspendTo: 'Disk',
+    startDeadlineSeconds: 600,
+  } as const;
+
+  test('is placed with what it says over its config', async () => {
+    const spec = { image: 'registry.example.com/debian:12', disk: persistent.disk };
+    await world.client.create(vmConfigs, { metadata: { name: 'small', namespace: space.name }, spec });
+    await space.deploy('configured', { config: 'small', ...said });
+    await space.until('configured', 'Scheduled', { status: 'False', reason: 'Unschedulable' });
+    await bindClaim(world.client, space.name, 'svc3-vm-configured');
+    await expect
+      .poll(async () => (await space.vm('configured')).status?.effective, slow)
+      .toMatchObject({ ...said, disk: { ...persistent.disk, ...said.disk } });
+  });
+
+  test.each<[field: string, spec: object]>([
+    ['disk.whenDeleted', { disk: { whenDeleted: null } }],
+    ['disk.whenDeleted', { disk: null }],
+    ['suspendTo', { suspendTo: null }],
+    ['startDeadlineSeconds', { startDeadlineSeconds: null }],
+  ])('refuses to unset %s, of which nobody knows any more what the config said: %j', async (field, spec) => {
+    await expect(patch('configured', spec)).rejects.toMatchObject({
+      reason: 'Invalid',
+      message: expect.stringContaining(`spec.${field}: `),
+    });
+  });
+
+  test('takes what it is advised to say instead', async () => {
+    const spec = { disk: { whenDeleted: 'Retain' }, suspendTo: 'Memory', startDeadlineSeconds: 604_800 };
+    expect((await patch('configured', spec)).spec).toMatchObject(spec);
+    await space.remove('configured');
   });
 });
 

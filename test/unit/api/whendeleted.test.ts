@@ -4,12 +4,17 @@ import { disksThatGo, goesWithVm } from '../../../src/api/whendeleted.ts';
 import { aVm, effective } from '../controllers/vm/builders.ts';
 
 describe('a disk', () => {
-  const frozen = (disk: object, of: object) =>
-    aVm({ spec: { disk }, status: { effective: { ...effective, disk: of } } });
+  const frozen = (disk: object, of: object, template: object = { config: 'c' }) =>
+    aVm({ spec: { disk, ...template }, status: { effective: { ...effective, disk: of } } });
   test.each<[what: string, vm: Vm, goes: boolean]>([
     ['stays where nobody says anything', frozen({}, {}), false],
     ['goes where the VM says so', frozen({ whenDeleted: 'Delete' }, {}), true],
     ['goes where its VMConfig said so', frozen({}, { whenDeleted: 'Delete' }), true],
+    [
+      'stays where the VM says it no longer, and there was no VMConfig to say it',
+      frozen({}, { whenDeleted: 'Delete' }, {}),
+      false,
+    ],
     [
       'stays where the VM says other than its VMConfig',
       frozen({ whenDeleted: 'Retain' }, { whenDeleted: 'Delete' }),

@@ -248,10 +248,15 @@ describe('the disks that go with a VM', () => {
   test.each<[string, Partial<Vm['spec']>, VmStatus | undefined, string[] | undefined]>([
     ['are none where nobody says anything', { disk: persistent }, { effective }, undefined],
     ['are the one that it boots from where it says so', { disk: going }, undefined, ['disk']],
-    ['or where its VMConfig said so', {}, { effective: { ...effective, disk: going } }, ['disk']],
+    [
+      'or where its VMConfig said so',
+      { config: 'small' },
+      { effective: { ...effective, disk: going } },
+      ['disk'],
+    ],
     [
       'and not where it says other than its VMConfig',
-      { disk: { whenDeleted: 'Retain' } },
+      { config: 'small', disk: { whenDeleted: 'Retain' } },
       { effective: { ...effective, disk: going } },
       undefined,
     ],
@@ -263,7 +268,7 @@ describe('the disks that go with a VM', () => {
     ],
     [
       'are data disks, too',
-      {},
+      { config: 'small' },
       { effective: { ...effective, disk: going, disks: [logs] } },
       ['disk', 'disks[logs]'],
     ],

@@ -4,6 +4,7 @@ import type { Submitted } from '../../../api/object.ts';
 import { controllerOf, isTerminating } from '../../../api/owner.ts';
 import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
 import type { DataDisk } from '../../../api/datadisk.ts';
+import { inherited } from '../../../api/template.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import { bootField, dataDiskGoes, dataDisksOf, dataField, goesWithVm } from '../../../api/whendeleted.ts';
 import { podNameOf } from '../names.ts';
@@ -30,7 +31,8 @@ export function memoryOnDiskRefusal(effective: EffectiveSettings): string | unde
 
 /** Memory of the guest for which the claim is to have room beside the disk; undefined where it is never written there. */
 function memoryOnDisk({ spec }: Vm, effective: EffectiveSettings): string | undefined {
-  const { suspendTo, onEviction } = { ...effective, ...spec };
+  const { suspendTo } = { ...inherited(spec, effective), ...spec };
+  const { onEviction } = { ...effective, ...spec };
   const isAsked = suspendTo === 'Disk' || onEviction === 'Suspend';
   return isAsked && memoryOnDiskRefusal(effective) === undefined ? effective.memory : undefined;
 }

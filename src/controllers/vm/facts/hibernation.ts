@@ -3,6 +3,7 @@ import { readNodeCpu } from '../../../api/hardware.ts';
 import { maxFlagsLength } from '../../../api/hostcpu.ts';
 import { annotations } from '../../../api/meta.ts';
 import { conditionTypes } from '../../../api/reasons.ts';
+import { inherited } from '../../../api/template.ts';
 import type { EffectiveSettings, MemoryHost, Vm, VmStatus } from '../../../api/vm.ts';
 import { findCondition, isTrue } from '../../../controller/conditions.ts';
 import { memoryOnDiskRefusal } from './claim.ts';
@@ -16,7 +17,7 @@ const leastSeconds = 10;
 
 /** Where the memory of the guest is to be while the VM is suspended; the VM's own word, else that of its VMConfig. */
 export function suspendsTo({ spec, status }: Vm): 'Memory' | 'Disk' {
-  return spec.suspendTo ?? status?.effective?.suspendTo ?? 'Memory';
+  return spec.suspendTo ?? inherited(spec, status?.effective)?.suspendTo ?? 'Memory';
 }
 
 /**

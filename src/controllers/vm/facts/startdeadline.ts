@@ -1,3 +1,4 @@
+import { inherited } from '../../../api/template.ts';
 import type { Vm } from '../../../api/vm.ts';
 import { isReported } from './reported.ts';
 
@@ -30,9 +31,11 @@ function hasBooted(vm: Vm): boolean {
   return vm.status?.powerState !== undefined;
 }
 
-/** The VM's own first: it may be brought forward after the effective settings were frozen. Before that those that are planned hold: it may never be placed. */
+/** The VM's own first: it may be another, or none, after the effective settings were frozen. Before that those that are planned hold: it may never be placed. */
 function secondsOf({ spec, status }: Vm): number | undefined {
-  return spec.startDeadlineSeconds ?? (status?.effective ?? status?.planned)?.startDeadlineSeconds;
+  return (
+    spec.startDeadlineSeconds ?? inherited(spec, status?.effective ?? status?.planned)?.startDeadlineSeconds
+  );
 }
 
 export function deadlineMessage(vm: Vm): string {

@@ -1,6 +1,7 @@
 import { hasFinalizer } from '../../../api/finalizer.ts';
 import { annotations } from '../../../api/meta.ts';
 import { vms } from '../../../api/resources.ts';
+import { hasTemplate } from '../../../api/template.ts';
 import type { Vm } from '../../../api/vm.ts';
 import { bootField, dataDiskGoes, dataDisksOf, goesWithVm, mayKeepDisk } from '../../../api/whendeleted.ts';
 import { ifFound, isSvc3Error } from '../../../errors.ts';
@@ -35,8 +36,13 @@ type VmFinder = () => Promise<Vm>;
 export function keepDisks(client: KubeClient, before: Vm, find: VmFinder): Promise<void> {
   return undo(client, before, find, (now) => {
     if (!goesWithVm(now) || goesWithVm(before)) return undefined;
-    return { spec: { disk: { whenDeleted: before.spec.disk?.whenDeleted ?? null } } };
+    return { spec: { disk: { whenDeleted: before.spec.disk?.whenDeleted ?? unsaid(now) } } };
   });
+}
+
+/** What a VM says of its disk that is to say nothing: one with a template that has been placed has to say something (`api/vmchanges.ts`). */
+function unsaid({ spec, status }: Vm): 'Retain' | null {
+  return hasTemplate(spec) && status?.effective !== undefined ? 'Retain' : null;
 }
 
 /** The same for `disposeOfNewDisk`, also where nobody knows whether that was written. Where this fails, disks on which the VM has run stay nevertheless. */

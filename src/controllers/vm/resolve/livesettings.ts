@@ -1,15 +1,11 @@
 import { portText } from '../../../api/ports.ts';
+import { hasTemplate } from '../../../api/template.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 
 /** The settings of a VM that has been placed, with what of its spec applies at once. Pure. */
 export function withLiveSettings(vm: Vm, frozen: EffectiveSettings): EffectiveSettings {
   const { iso: _iso, isoName: _name, ...withoutMedium } = frozen;
   return withLivePorts(vm, requestsMedium(vm) ? frozen : withoutMedium);
-}
-
-/** Whether settings that the VM does not say were read elsewhere when it was placed. */
-function hasTemplate({ config, pool }: Vm['spec']): boolean {
-  return config !== undefined || pool !== undefined;
 }
 
 /** What the configuration names stays in the drive until the VM says that it wants nothing there. */

@@ -279,12 +279,13 @@ describe('the memory of a guest that may be written to its claim', () => {
 
   test.each([
     ['suspendTo: Disk of the VM', { suspendTo: 'Disk' }, {}, '15770Mi'],
-    ['suspendTo: Disk of its VMConfig', {}, { suspendTo: 'Disk' }, '15770Mi'],
+    ['suspendTo: Disk of its VMConfig', { config: 'c' }, { suspendTo: 'Disk' }, '15770Mi'],
+    ['suspendTo: Disk that the VM says no longer', {}, { suspendTo: 'Disk' }, '11Gi'],
     ['onEviction: Suspend of the VM', { onEviction: 'Suspend' }, {}, '15770Mi'],
     ['onEviction: Suspend of its VMConfig', {}, { onEviction: 'Suspend' }, '15770Mi'],
     [
       'suspendTo: Memory of the VM, whatever its VMConfig says',
-      { suspendTo: 'Memory' },
+      { config: 'c', suspendTo: 'Memory' },
       { suspendTo: 'Disk' },
       '11Gi',
     ],

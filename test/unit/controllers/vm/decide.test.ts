@@ -231,14 +231,17 @@ const rows: Row[] = [
   {
     sentence: 'a deadline that is brought forward after the settings froze holds',
     vm: aVm({
-      spec: { startDeadlineSeconds: 1 },
+      spec: { config: 'c', startDeadlineSeconds: 1 },
       status: { effective: { ...effective, startDeadlineSeconds: 600 } },
     }),
     plan: { kind: 'expire', message: 'the VM did not boot within 1 seconds and is deleted' },
   },
   {
     sentence: 'the deadline of a VMConfig holds where the VM has none',
-    vm: aVm({ status: { effective: { ...effective, startDeadlineSeconds: 60 } } }),
+    vm: aVm({
+      spec: { config: 'c' },
+      status: { effective: { ...effective, startDeadlineSeconds: 60 } },
+    }),
     plan: { kind: 'expire', message: 'the VM did not boot within 60 seconds and is deleted' },
   },
   {

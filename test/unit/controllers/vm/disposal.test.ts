@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Vm, VmSpec } from '../../../../src/api/vm.ts';
-import { disposeOfDisk, disposeOfNewDisk } from '../../../../src/controllers/vm/life/disposal.ts';
+import { disposeOfDisk, disposeOfNewDisk, keepDisks } from '../../../../src/controllers/vm/life/disposal.ts';
 import type { KubeClient } from '../../../../src/kube/types.ts';
 import { aVm, effective } from './builders.ts';
 
@@ -23,6 +23,8 @@ async function written(dispose: typeof disposeOfDisk, vm: Vm): Promise<unknown> 
 
 const persistent: Disk = { storage: 'Persistent' };
 const spec = { disk: { whenDeleted: 'Delete' } };
+const own = { disk: { ...persistent, whenDeleted: 'Delete' } } as const;
+const gone = { config: 'c', ...own } as const;
 const neverRan = { 'svc3.dev/never-ran': 'true' };
 
 test.each<[what: string, vm: Vm, always: boolean, whereNew: boolean]>([
@@ -38,6 +40,27 @@ test.each<[what: string, vm: Vm, always: boolean, whereNew: boolean]>([
   expect(await written(disposeOfDisk, vm)).toEqual(always ? { metadata: { uid }, spec } : undefined);
   const exactly = { metadata: { uid, resourceVersion, annotations: neverRan } };
   expect(await written(disposeOfNewDisk, vm)).toEqual(whereNew ? exactly : undefined);
+});
+
+test.each<[what: string, before: Vm, now: Vm, said: unknown]>([
+  ['as it was said', held({ disk: { whenDeleted: 'Retain' } }), held(own), 'Retain'],
+  ['as nothing', held({}), held(own, own.disk), null],
+  ['as nothing of a VM with a config that is to be placed', held({ config: 'c' }), held(gone), null],
+  ['as Retain of one that was placed', held({ config: 'c' }, persistent), held(gone, persistent), 'Retain'],
+  ['as Retain of one that was placed meanwhile', held({ config: 'c' }), held(gone, gone.disk), 'Retain'],
+  ['not where it went before', held(gone, persistent), held(gone, persistent), undefined],
+])('the disk is kept %s', async (_what, before, now, said) => {
+  let body: unknown;
+  const patch = async (_resource: unknown, _key: unknown, given: { body: unknown }) => {
+    body = given.body;
+    return now;
+  };
+  await keepDisks({ patch } as unknown as KubeClient, before, async () => now);
+  expect(body).toEqual(
+    said === undefined
+      ? undefined
+      : { metadata: { uid: 'vm-uid', resourceVersion: '7' }, spec: { disk: { whenDeleted: said } } },
+  );
 });
 
 test('new data disks of a VM that never ran go with it, those that were there stay', async () => {

@@ -361,7 +361,7 @@ describe('suspending to the disk', () => {
 
   test('follows the VMConfig where the VM says nothing', () => {
     const vm = aVm({
-      spec: { powerState: 'Suspended' },
+      spec: { config: 'c', powerState: 'Suspended' },
       status: { effective: { ...persistent, suspendTo: 'Disk' } },
     });
     expect(powerStep(vm, runnerState({}))).toEqual(toDisk);

@@ -23,7 +23,8 @@ const Mi = 2 ** 20;
 
 test.each<[Partial<VmSpec>, VmStatus | undefined, string]>([
   [{}, undefined, 'Memory'],
-  [{}, { effective: { ...effective, suspendTo: 'Disk' } }, 'Disk'],
+  [{ config: 'c' }, { effective: { ...effective, suspendTo: 'Disk' } }, 'Disk'],
+  [{}, { effective: { ...effective, suspendTo: 'Disk' } }, 'Memory'],
   [{ suspendTo: 'Memory' }, { effective: { ...effective, suspendTo: 'Disk' } }, 'Memory'],
   [{ suspendTo: 'Disk' }, undefined, 'Disk'],
 ])('with spec %j and status %j the memory goes to %s', (spec, status, expected) => {

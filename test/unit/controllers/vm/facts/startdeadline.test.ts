@@ -33,7 +33,9 @@ test('a VM that has booted, or has no deadline, is never given up', () => {
   expect(deadlineOf({ powerState: 'Stopped' })).toBeUndefined();
   expect(startDeadline(aVm({ status: { conditions: [] } }))).toBeUndefined();
   const frozen = { effective: { ...effective, startDeadlineSeconds: 30 } };
-  expect(startDeadline(aVm({ status: frozen }))).toBe(Date.parse('2026-11-01T10:00:30Z'));
+  expect(startDeadline(aVm({ status: frozen }))).toBeUndefined();
+  for (const spec of [{ config: 'c' }, { pool: 'p' }])
+    expect(startDeadline(aVm({ spec, status: frozen }))).toBe(Date.parse('2026-11-01T10:00:30Z'));
 });
 
 test('that of its VMConfig or VMPool holds before the VM is placed, and its own before it', () => {
