@@ -22,7 +22,10 @@ export const memoryLimits = { machineBytes: 64 * 1024, stateBytes: 1024 ** 3 } a
 
 const word = z.string().max(256);
 
-/** The machine that a memory was saved of: it goes on in one that is the same, and in no other. */
+/**
+ * The machine that a memory was saved of: it goes on in one that is the same, and in no other. A guest that took over its runner says what it likes:
+ * numbers are no greater, and the version no longer, than those of `ImageMemory`, which the status of an Image has.
+ */
 export const SavedMachine = z.object({
   version: z.literal(1),
   architecture: z.enum(['amd64', 'arm64']),
@@ -33,7 +36,7 @@ export const SavedMachine = z.object({
   cpuModel: word,
   /** The CPU of the node, where the guest saw it: under kvm. */
   hostCpu: HostCpu.optional(),
-  cpu: z.int().min(1),
+  cpu: z.int().min(1).max(1024),
   memoryMiB: z.int().min(1),
   firmware: z.enum(['bios', 'uefi']),
   /** Virtual size of the disk in bytes. */
@@ -41,9 +44,9 @@ export const SavedMachine = z.object({
   /** Devices as QEMU was told them, in their order, without what differs between VMs. */
   devices: z.array(z.string().max(1024)).max(128),
   /** Version of QEMU, e.g. `10.0.3`. */
-  qemu: word,
+  qemu: z.string().max(64),
   /** How long the guest was stopped for the save, in milliseconds. */
-  stoppedMs: z.int().min(0).optional(),
+  stoppedMs: z.int().min(0).max(86_400_000).optional(),
 });
 export type SavedMachine = z.infer<typeof SavedMachine>;
 

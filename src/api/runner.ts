@@ -58,6 +58,11 @@ export const runnerEnvironment = {
  * the operator keeps what each one said.
  */
 const words = (longest: number) => z.string().transform((text) => text.slice(0, longest));
+/** What becomes the reason of a condition: kube-apiserver refuses a status for any other. */
+const conditionReason = z
+  .string()
+  .max(64)
+  .regex(/^[A-Z][A-Za-z0-9]*$/);
 const bytes = z.int().min(0);
 const milliseconds = z.number().min(0).max(31_536_000_000);
 
@@ -252,7 +257,7 @@ export const RunnerState = z.object({
   standby: z.enum(['Preparing', 'Idle']).optional().catch(undefined),
   /** Only of a guest that had a memory to go on from, or whose hook has failed: how it was started last. */
   warmStart: z
-    .object({ fromMemory: z.boolean(), reason: words(64), message: words(1024) })
+    .object({ fromMemory: z.boolean(), reason: conditionReason, message: words(1024) })
     .optional()
     .catch(undefined),
   /** A guest of a pool is being told whose it is: `warmStart` is not final before that is over. Undefined else, and from a runner that does not know the member. */
@@ -274,11 +279,11 @@ export const RunnerState = z.object({
   /** Verb in progress. */
   busy: words(64).optional(),
   /** The last `revertRequest` that was carried out. */
-  revertRequest: words(256).optional(),
+  revertRequest: words(64).optional(),
   /** The last `startRequest` that was carried out; undefined from a runner that does not know the member. */
-  startRequest: words(256).optional(),
+  startRequest: words(64).optional(),
   /** The last `restartRequest` that a boot has answered. */
-  restartRequest: words(256).optional(),
+  restartRequest: words(64).optional(),
   /** Version of the settings that were told with the last start; undefined where none were since the pod was made. */
   settingsVersion: words(64).optional(),
   /** Virtual size of the disk in bytes. */

@@ -343,6 +343,9 @@ export const MemoryHost = z
   .meta(asAWhole);
 export type MemoryHost = z.infer<typeof MemoryHost>;
 
+/** What a status has room for of what others say: characters of a text, and warnings. */
+export const statusRoom = { characters: 1024, warnings: 32 } as const;
+
 export const VmStatus = z
   .object({
     observedGeneration: ObservedGeneration.optional(),
@@ -364,7 +367,7 @@ export const VmStatus = z
     diskSize: z.string().max(24).optional().describe('Virtual size of the disk that was observed.'),
     diskGrowth: z
       .string()
-      .max(1024)
+      .max(statusRoom.characters)
       .optional()
       .describe(
         "What keeps the disk from growing, or what became of its last growth: whether the guest's file system grew too, else what to do in the guest.",
@@ -391,8 +394,8 @@ export const VmStatus = z
       .optional()
       .describe('The last spec.restartRequest that was carried out.'),
     warnings: z
-      .array(z.string().max(1024).describe('One sentence.'))
-      .max(32)
+      .array(z.string().max(statusRoom.characters).describe('One sentence.'))
+      .max(statusRoom.warnings)
       .meta({ 'x-kubernetes-list-type': 'atomic' })
       .optional()
       .describe('What was asked for and is not so, one sentence each; nothing here stops the VM.'),

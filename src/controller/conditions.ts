@@ -1,4 +1,6 @@
+import { longestMessage } from '../api/condition.ts';
 import type { Condition } from '../api/object.ts';
+import { shortened } from '../errors.ts';
 
 /** A condition as a controller decides it; when it changed is found out here. */
 export type DecidedCondition = Omit<Condition, 'lastTransitionTime'>;
@@ -35,13 +37,15 @@ function isSame(one: DecidedCondition, other: DecidedCondition): boolean {
 
 /**
  * The conditions with one of them set: in its place, or at the end. `lastTransitionTime` moves only when the status
- * changes (API conventions). Where nothing changes the very same array comes back.
+ * changes (API conventions). Where nothing changes the very same array comes back. A message that quotes others is shortened: kube-apiserver refuses a
+ * status for one that is too long, with all else that it says.
  */
 export function setCondition(
   conditions: readonly Condition[] | undefined,
-  decided: DecidedCondition,
+  said: DecidedCondition,
   now: Date | string,
 ): Condition[] {
+  const decided = { ...said, message: shortened(said.message, longestMessage) };
   const known = (conditions ?? []) as Condition[];
   const old = findCondition(known, decided.type);
   if (old !== undefined && isSame(old, decided)) {

@@ -1,7 +1,5 @@
-import { longestMessage } from '../api/condition.ts';
 import type { Condition } from '../api/object.ts';
 import { applyOrderMs, conditionTypes } from '../api/reasons.ts';
-import { shortened } from '../errors.ts';
 import { findCondition, removeCondition, setCondition } from './conditions.ts';
 
 const { ready, stalled, reconciling } = conditionTypes;
@@ -25,12 +23,11 @@ export interface Readiness {
 /** The status with conditions Ready, Stalled and Reconciling as kstatus reads them. Conditions that did not change keep their time. */
 export function readyStatus(
   { metadata, status }: Observed,
-  { isReady, reason, message: said }: Readiness,
+  { isReady, reason, message }: Readiness,
   progress: Progress,
   now: Date,
 ): { readonly observedGeneration: number; readonly conditions: Condition[] } {
   const observedGeneration = metadata.generation ?? 0;
-  const message = shortened(said, longestMessage);
   const told = { reason, message, observedGeneration } as const;
   const set = { type: ready, status: isReady ? 'True' : 'False', ...told } as const;
   let conditions = setCondition(status?.conditions, set, now);

@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
-import { memoryRefusal } from '../../../src/api/memory.ts';
+import { ImageMemory } from '../../../src/api/image.ts';
+import { memoryRefusal, SavedMachine } from '../../../src/api/memory.ts';
+import { aMachine } from '../worker/amachine.ts';
 
 const settings = { architecture: 'amd64', gpuPassthrough: 'Disabled' } as const;
 
@@ -15,4 +17,18 @@ test('that of any other VM is not, nor that of an ARM one, whose passthrough tak
   expect(memoryRefusal(settings)).toBeUndefined();
   expect(memoryRefusal({ ...settings, disks: [] })).toBeUndefined();
   expect(memoryRefusal({ architecture: 'arm64', gpuPassthrough: 'Enabled' })).toBeUndefined();
+});
+
+test.each([
+  ['cpu', 1_024, 1_025],
+  ['stoppedMs', 86_400_000, 86_400_001],
+  ['qemu', 'x'.repeat(64), 'x'.repeat(65)],
+  ['cpuModel', 'x'.repeat(256), 'x'.repeat(257)],
+])('the %s of a memory is one that the status of an Image has room for', (member, most, more) => {
+  const { cpu, cpuModel, accelerator, qemu } = aMachine;
+  const ofStatus = { digest: 'sha256:a', size: '1Gi', cpu, cpuModel, accelerator, qemu };
+  expect(SavedMachine.safeParse({ ...aMachine, [member]: most }).success).toBe(true);
+  expect(ImageMemory.safeParse({ ...ofStatus, [member]: most }).success).toBe(true);
+  expect(SavedMachine.safeParse({ ...aMachine, [member]: more }).success).toBe(false);
+  expect(ImageMemory.safeParse({ ...ofStatus, [member]: more }).success).toBe(false);
 });

@@ -50,6 +50,13 @@ describe('setting a condition', () => {
     expect(next).toEqual({ ...ready, reason: 'Pulling', message: 'pulls', observedGeneration: 2 });
   });
 
+  test('shortens a message that kube-apiserver would refuse', () => {
+    const [next] = setCondition([ready], { ...ready, message: 'x'.repeat(40_000) }, now);
+    expect(next?.message).toMatch(/^x{32767}…$/);
+    const [same] = setCondition([ready], { ...ready, message: 'x'.repeat(32_768) }, now);
+    expect(same?.message).toHaveLength(32_768);
+  });
+
   test('gives the same array back when nothing changes', () => {
     const conditions = [ready];
     const { lastTransitionTime: _time, ...decided } = ready;

@@ -37,9 +37,6 @@ const mostTimes = 2;
 /** A volume that is still too small after this time, in milliseconds, is told of. `svc3 vm resize` takes what is told for why it does not grow, and waits as long. */
 const slowMs = 120_000;
 
-/** The longest `status.diskGrowth`. */
-const mostCharacters = 1024;
-
 /** What becomes of the claim of a disk that is to be larger. */
 export interface ClaimRoom {
   /** Why kube-apiserver, or somebody else who writes to it, does not let it grow. */
@@ -124,7 +121,7 @@ export class ClaimGrowth implements VmMemory {
     const has = claim.status?.capacity?.['storage'];
     const why = fault ?? volumeProgress(claim) ?? 'nobody says why';
     const delay = `the volume of claim ${name} has ${has}, of ${storage} that are asked for: ${why}`;
-    return { delay: delay.slice(0, mostCharacters), againMs: askAgainMs };
+    return { delay, againMs: askAgainMs };
   }
 
   #of(vm: Vm, claim: PersistentVolumeClaim, { storage, isAsked }: ClaimLack): Asked | undefined {

@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import { longestMessage } from '../../../api/condition.ts';
 import { conditionTypes } from '../../../api/reasons.ts';
-import type { Vm, VmStatus } from '../../../api/vm.ts';
+import { statusRoom, type Vm, type VmStatus } from '../../../api/vm.ts';
 import type { Condition } from '../../../api/object.ts';
 import { type DecidedCondition, setCondition } from '../../../controller/conditions.ts';
 import { shortened } from '../../../errors.ts';
@@ -28,10 +27,28 @@ export function statusOf(vm: Vm, decidedDraft: StatusDraft, now: Date): VmStatus
   for (const one of decided) conditions = setCondition(conditions, one, now);
   const status: VmStatus = {
     ...(generation === undefined ? {} : { observedGeneration: generation }),
-    ...draft.fields,
+    ...bounded(draft.fields),
     conditions,
   };
   return isDeepStrictEqual(status, vm.status) ? (vm.status as VmStatus) : status;
+}
+
+/** With no more of what others say than there is room for: kube-apiserver would refuse all of the status. */
+function bounded({ diskGrowth, warnings, ...others }: StatusDraft['fields']): StatusDraft['fields'] {
+  return {
+    ...others,
+    ...(diskGrowth === undefined ? {} : { diskGrowth: shortened(diskGrowth, statusRoom.characters) }),
+    ...(warnings === undefined ? {} : { warnings: boundedWarnings(warnings) }),
+  };
+}
+
+/** It says no number: the warnings of a status come in again for the next one, beside others. */
+const moreWarnings = 'there are more warnings, for which there is no room here';
+
+function boundedWarnings(warnings: readonly string[]): string[] {
+  const told = warnings.map((warning) => shortened(warning, statusRoom.characters));
+  if (told.length <= statusRoom.warnings) return told;
+  return [...told.filter((text) => text !== moreWarnings).slice(0, statusRoom.warnings - 1), moreWarnings];
 }
 
 function decidedCondition(
@@ -43,7 +60,7 @@ function decidedCondition(
     type,
     status: value.status,
     reason: value.reason,
-    message: shortened(value.message, longestMessage),
+    message: value.message,
     ...(generation === undefined ? {} : { observedGeneration: generation }),
   };
 }

@@ -192,11 +192,6 @@ describe('the volume of a claim that was grown', () => {
     expect(await look(volume(ended))).toMatchObject({ delay: `${keeps}: nobody says why` });
   });
 
-  test('is told of in as many characters as a status takes', async () => {
-    const conditions = [conditionOf('ControllerResizeError', 'x'.repeat(2_000))];
-    expect((await look(volume({ conditions }))).delay).toHaveLength(1_024);
-  });
-
   test('is not waited for where it is large enough, or where nobody has said yet what it has', async () => {
     expect(await look(volume({ capacity: { storage: '44Gi' } }))).toEqual({});
     expect(await look({ ...volume({}), status: { phase: 'Pending' } })).toEqual({});
