@@ -38,9 +38,17 @@ export function changedSettings(
   settings: VmSettings,
   pinnedIso?: string,
 ): Changed | undefined {
-  // As it was created, or only just placed.
-  if (vm.metadata.generation === 1) return undefined;
-  return changesOf(withoutLeftOut(vm, frozen), frozen, settings, pinnedIso);
+  const asked = isPersistent(frozen) ? askedOf(vm, frozen) : withoutLeftOut(vm, frozen);
+  return changesOf(asked, frozen, settings, pinnedIso);
+}
+
+/** The same for a pod in which the guest may go on from its memory: mappings that the VM was placed without wait for no start of the guest. Pure. */
+export function changedOverMemory(
+  vm: Vm,
+  frozen: EffectiveSettings,
+  settings: VmSettings,
+): Changed | undefined {
+  return changesOf(withoutLeftOut(vm, frozen), frozen, settings, undefined);
 }
 
 /**
@@ -53,8 +61,7 @@ export function changedInNextPod(
   settings: VmSettings,
   pinnedIso?: string,
 ): Changed | undefined {
-  if (vm.metadata.generation === 1 && !lacksPort(vm, frozen)) return undefined;
-  return changesOf({ spec: vm.spec, config: asConfig(frozen) }, frozen, settings, pinnedIso);
+  return changesOf(askedOf(vm, frozen), frozen, settings, pinnedIso);
 }
 
 /** What a VM asks for: its spec over what it was placed with. */
@@ -69,6 +76,7 @@ function changesOf(
   settings: VmSettings,
   pinnedIso: string | undefined,
 ): Changed | undefined {
+  if (isAsPlaced({ spec, config }, frozen)) return undefined;
   const { image, imageName, imageNamespace, architecture } = frozen;
   const another = anotherMedium({ spec }, frozen);
   const iso = another === undefined ? frozen.iso : (pinnedIso ?? another);
@@ -105,6 +113,14 @@ function changesOf(
   return { effective, atBoot, elsewhere, refusal, fields, warnings };
 }
 
+/** Whether the spec says nothing in other words than the settings in force. That is quickly found out, of most VMs, in every pass. */
+function isAsPlaced({ spec, config }: Asked, { ports = [] }: EffectiveSettings): boolean {
+  const placed: Named = config;
+  const isNoOther = (field: keyof VmSpec) =>
+    spec[field] === undefined || isDeepStrictEqual(spec[field], placed[field]);
+  return waitingFields.every(isNoOther) && (config.ports ?? []).length === ports.length;
+}
+
 /** As a pod's annotation says them: there a member that is undefined is none, and settings that have it would be others. */
 function parsed(settings: Named): EffectiveSettings {
   return schema.parse(
@@ -122,12 +138,15 @@ export function isForSameNodes(one: EffectiveSettings, other: EffectiveSettings)
   return placementFields.every((field) => field === 'priorityClassName' || isSame(one, other, field));
 }
 
+function askedOf({ spec }: Vm, frozen: EffectiveSettings): Asked {
+  return { spec, config: asConfig(frozen) };
+}
+
 /**
- * A VM without the mappings that it was placed without where its disk is Ephemeral, since its installation did not allow them then: its pod gets
- * no other ports, and nobody has changed anything.
+ * The same without the mappings that the VM was placed without, since its installation did not allow them then: nobody has changed anything, and
+ * the pod of an Ephemeral disk gets no other ports.
  */
 function withoutLeftOut({ spec, status }: Vm, frozen: EffectiveSettings): Asked {
-  if (isPersistent(frozen)) return { spec, config: asConfig(frozen) };
   const { portsNotAllowed: _notAllowed, ...placed } = frozen;
   const config = asConfig(placed);
   if (spec.ports === undefined) return { spec, config };
@@ -137,16 +156,6 @@ function withoutLeftOut({ spec, status }: Vm, frozen: EffectiveSettings): Asked 
       nodePort === undefined || !warnings.some((each) => each.startsWith(notAllowed(nodePort))),
   );
   return { spec: { ...spec, ports }, config };
-}
-
-/** Whether the VM, or what it was placed with, asks for a port of the node that is not among the settings in force. */
-function lacksPort(
-  { spec: { ports = [] } }: Vm,
-  { ports: inForce = [], portsNotAllowed = [] }: EffectiveSettings,
-): boolean {
-  return [...ports, ...portsNotAllowed].some(
-    ({ nodePort }) => nodePort !== undefined && !inForce.some((has) => has.nodePort === nodePort),
-  );
 }
 
 /** GPU passthrough is all that an installation refuses of a VM that has been placed. */

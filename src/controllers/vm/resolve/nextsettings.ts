@@ -1,7 +1,7 @@
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import { keepsSettings } from '../facts/hibernation.ts';
 import type { VmSettings } from '../settings.ts';
-import { anotherMedium, changedInNextPod, changedSettings } from './changes.ts';
+import { anotherMedium, changedInNextPod, changedOverMemory, changedSettings } from './changes.ts';
 import { withLiveSettings } from './livesettings.ts';
 import type { Resolved } from './resolve.ts';
 
@@ -18,7 +18,7 @@ export function nextSettings(
 ): Resolved {
   const placed = withLiveSettings(vm, frozen);
   const warningsBefore = vm.status?.warnings ?? [];
-  const kept = keepsSettings(vm) ? changedSettings(vm, placed, settings) : undefined;
+  const kept = keepsSettings(vm) ? changedOverMemory(vm, placed, settings) : undefined;
   if (kept !== undefined) {
     const { elsewhere } = kept;
     // They go on waiting, which the status has to say.
