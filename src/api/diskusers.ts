@@ -50,8 +50,8 @@ export interface PossibleUsers {
 }
 
 /**
- * Who needs a disk of the store: VMs that run from it (whatever version of it) or will, since they name it and are not placed yet,
- * pools that name it or whose guests were made from it, and copies that are not there yet. Nobody starts from what never got
+ * Who needs a disk of the store: VMs that run from it (whatever version of it) or will, since they name it and are not placed yet (but those that wait
+ * until it is gone), pools that name it or whose guests were made from it, and copies that are not there yet. Nobody starts from what never got
  * anything into the store: what waits for it finds another of the name, or none. Its copies need it as long as it is being made; once
  * it is being deleted nothing comes of it.
  */
@@ -101,7 +101,21 @@ function isVmsDisk(disk: UsedDisk, vm: Vm, config: PossibleUsers['config']): boo
   if (namespaceOfDisk(vm, field) !== disk.namespace) return false;
   const key = configKeyOf(vm);
   const configured = key === undefined ? undefined : config(key.name, key.namespace)?.spec[field];
-  return names(disk, vm.spec[field] ?? configured);
+  const said = vm.spec[field] ?? configured;
+  return names(disk, said) && !(said === disk.name && isTurnedAway(disk, vm));
+}
+
+/**
+ * Whether a VM has been told that it is not placed from a disk of that name, since it is being deleted: it waits for the next one, which there is only once
+ * this one is gone. The clock does not tell: a VM that came later may have been placed by an operator that had not heard of the deletion yet.
+ */
+function isTurnedAway({ deletionTimestamp }: UsedDisk, { status }: Vm): boolean {
+  const scheduled = status?.conditions?.find(({ type }) => type === 'Scheduled');
+  return (
+    deletionTimestamp !== undefined &&
+    scheduled?.status === 'False' &&
+    scheduled.reason === 'ImageTerminating'
+  );
 }
 
 /** By its name then: the store may have been called otherwise, or been another. */

@@ -27,6 +27,8 @@ export const waitsForPerson: ReadonlyMap<string, number> = new Map([
   ['UserDataMissing', applyOrderMs],
   ['ImageNotFound', applyOrderMs],
   ['ImageFailed', applyOrderMs],
+  // Something else still uses the Image or ISO.
+  ['ImageTerminating', applyOrderMs],
 ]);
 
 /** The same of a VMPool; the time is that since it is not Ready. */

@@ -88,7 +88,7 @@ export const reasonTable: readonly ReasonRow[] = [
     ],
     ImageTerminating: [
       'The Image or ISO is being deleted: no VM is placed from it any more.',
-      'Deploy with another, or delete the VM; an Image of the same name that is made afterwards is used.',
+      'Deploy with another, or let go of what still uses it, which its condition Ready names; an Image of the same name that is made afterwards is used.',
     ],
     AskingRegistry: ['The registry is asked what the image is, and has not answered yet.', waits],
     ImagePullDenied: [
@@ -228,6 +228,7 @@ export const reasonTable: readonly ReasonRow[] = [
     UserDataMissing: ['As with Booted, of a VM that is at least a minute old.', 'As with Booted.'],
     ImageNotFound: ['As with Scheduled, of a VM that is at least a minute old.', 'As with Scheduled.'],
     ImageFailed: ['As with Scheduled, of a VM that is at least a minute old.', 'As with Scheduled.'],
+    ImageTerminating: ['As with Scheduled, of a VM that is at least a minute old.', 'As with Scheduled.'],
     GPUPassthroughDisabled: [
       'The VM asks for GPU passthrough and the cluster has it turned off.',
       'Turn it on in the chart (gpuPassthrough.enabled), or deploy without it.',

@@ -246,6 +246,26 @@ describe('an Image', () => {
     await client.create(images, anImage(namespace, 'used', { blank: { size: '2Gi' } }));
     expect((await becomesReady(client, namespace, 'used')).size).toBe('2Gi');
   });
+
+  test('is not kept by a VM that waits until it is gone', async () => {
+    const { client } = cluster;
+    const namespace = await cluster.namespace();
+    await client.create(images, anImage(namespace, 'awaited', { blank: { size: '1Gi' } }));
+    await becomesReady(client, namespace, 'awaited');
+    const key = { name: 'waits', namespace };
+    await client.create(vms, { metadata: key, spec: { image: 'awaited' } } as Vm);
+    await client.delete(images, { name: 'awaited', namespace });
+    await expect.poll(() => readyOf(client, namespace, 'awaited'), soon).toBe('InUse: in use by VM waits');
+    const scheduled = { type: 'Scheduled', status: 'False', reason: 'ImageTerminating', message: '' };
+    const conditions = [{ ...scheduled, lastTransitionTime: '2026-11-01T10:00:00Z' }];
+    await client.patch(
+      vms,
+      key,
+      { type: 'merge', body: { status: { conditions } } },
+      { subresource: 'status' },
+    );
+    await expect.poll(() => readyOf(client, namespace, 'awaited'), soon).toBe('gone');
+  });
 });
 
 describe('an ISO', () => {

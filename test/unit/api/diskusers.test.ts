@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { diskUsers, refuseWhileUsed, type UsedDisk, usedDisk } from '../../../src/api/diskusers.ts';
 import type { Image, ImageStatus } from '../../../src/api/image.ts';
-import type { Vm } from '../../../src/api/vm.ts';
+import type { Vm, VmStatus } from '../../../src/api/vm.ts';
 import type { VmConfig } from '../../../src/api/vmconfig.ts';
 import type { VmPool } from '../../../src/api/vmpool.ts';
 import { storedMeta } from '../../support/storedmeta.ts';
 import { anImage, condition } from '../controllers/image/builders.ts';
-import { aVm, effective } from '../controllers/vm/builders.ts';
+import { aCondition, aVm, effective } from '../controllers/vm/builders.ts';
 
 const digest = (letter: string) => `sha256:${letter.repeat(64)}`;
 const repository = 'store.example.com/team/golden';
@@ -134,6 +134,38 @@ describe('an image is in use by', () => {
         pools: [pool({ image: 'golden' })],
       }),
     ).toBe('VMs a, b and VMPool ci');
+  });
+});
+
+describe('while it is being deleted it is in use by', () => {
+  const going = { ...golden, deletionTimestamp: '2026-11-01T10:00:00Z' };
+  const told = (reason: string, spec: object = { image: 'golden' }, more: VmStatus = {}) => {
+    const conditions = [aCondition('Scheduled', { status: 'False', reason })];
+    return named('web', { spec, status: { ...more, conditions } });
+  };
+  const isPlaced = { effective: { ...effective, image: `${repository}@${digest('b')}` } };
+
+  test.each<[what: string, vm: Vm, isUsed: boolean]>([
+    ['a VM of which nothing is said yet', named('web', { spec: { image: 'golden' } }), true],
+    ['a VM that waits for a node', told('Unschedulable'), true],
+    ['no VM that waits until it is gone', told('ImageTerminating'), false],
+    [
+      'no VM that waits until the image of its configuration is gone',
+      told('ImageTerminating', { image: undefined, config: 'small' }),
+      false,
+    ],
+    [
+      'a VM that names its place, and waits for a medium',
+      told('ImageTerminating', { image: `${repository}:latest`, iso: 'other' }),
+      true,
+    ],
+    ['a VM that ran from it, and waits for a medium', told('ImageTerminating', {}, isPlaced), true],
+  ])('%s', (_what, vm, isUsed) => {
+    expect(usersOf(going, { vms: [vm] })).toBe(isUsed ? 'VM web' : undefined);
+  });
+
+  test('it is in use again by the VM that waited, once it is another one that nobody deletes', () => {
+    expect(usersOf(golden, { vms: [told('ImageTerminating')] })).toBe('VM web');
   });
 });
 

@@ -72,10 +72,14 @@ describe('kstatus of a VM', () => {
     },
   );
 
-  test.each(['ConfigNotFound', 'ImageNotFound'])('%s may be applied after its VM', (reason) => {
-    const row = rows.find((one) => one.reason === reason && one.type === 'Scheduled');
-    expect(kstatus(told(row as ReasonRow, 1_000))).toBe('InProgress');
-  });
+  test.each(['ConfigNotFound', 'ImageNotFound', 'ImageTerminating'])(
+    '%s may end by itself, and waits for somebody where the VM is older than a minute',
+    (reason) => {
+      const row = rows.find((one) => one.reason === reason && one.type === 'Scheduled');
+      expect(kstatus(told(row as ReasonRow, 1_000))).toBe('InProgress');
+      expect(kstatus(told(row as ReasonRow, 60_000))).toBe('Failed');
+    },
+  );
 });
 
 test('what is fulfilled waits for nobody, whatever its reason', () => {
