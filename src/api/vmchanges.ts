@@ -116,27 +116,33 @@ export function needsAnotherPod(
 }
 
 const unplaced = '!has(oldSelf.status) || !has(oldSelf.status.effective)';
-const disk = 'oldSelf.status.effective.disk';
+const inForce = 'oldSelf.status.effective';
+const disk = `${inForce}.disk`;
 const isPersistent = `has(${disk}) && has(${disk}.storage) && ${disk}.storage == 'Persistent'`;
 
 /** CEL for the mappings that take a port of the node: that is the pod's, and only another pod has another. */
-const nodePorts = (of: string) =>
-  `(has(${of}.spec.ports) ? ${of}.spec.ports.filter(port, has(port.nodePort)) : [])`;
+const nodePorts = (settings: string) =>
+  `(has(${settings}.ports) ? ${settings}.ports.filter(port, has(port.nodePort)) : [])`;
 
 /** CEL for what the pod has of data disks. What becomes of them is no matter of the pod; the rest never changes. */
-const dataDisks = (of: string) =>
-  `(has(${of}.spec.disks) ? ${of}.spec.disks.map(disk, [disk.name, has(disk.size) ? disk.size : '']) : [])`;
+const dataDisks = (settings: string) =>
+  `(has(${settings}.disks) ? ${settings}.disks.map(disk, [disk.name, has(disk.size) ? disk.size : '']) : [])`;
 
-/** CEL: neither came, went nor changed. */
-function same(path: string): string {
-  if (path === 'spec.ports') return `${nodePorts('self')} == ${nodePorts('oldSelf')}`;
-  if (path === 'spec.disks') return `${dataDisks('self')} == ${dataDisks('oldSelf')}`;
-  return `has(self.${path}) == has(oldSelf.${path}) && (!has(self.${path}) || self.${path} == oldSelf.${path})`;
+/**
+ * CEL: a field is as it is in other settings, and where they have none it is unset. For CEL a member of the spec and that of the settings in force are
+ * of different types unless one is `dyn`. That one is on the left: with members that its schema does not name (`effectiveAffinity`) it is compared by
+ * what it holds, and on the right by what its schema names.
+ */
+function same(field: Field, settings: string): string {
+  if (field === 'ports') return `dyn(${nodePorts(settings)}) == ${nodePorts('self.spec')}`;
+  if (field === 'disks') return `${dataDisks(settings)} == ${dataDisks('self.spec')}`;
+  const [now, other] = [`self.spec.${field}`, `${settings}.${field}`];
+  return `has(${now}) == has(${other}) && (!has(${now}) || dyn(${other}) == ${now})`;
 }
 
 function nextStartRule(field: Field): Rule {
   return {
-    rule: `(${same(`spec.${field}`)}) || ${unplaced} || (${isPersistent} && has(self.spec.${field}))`,
+    rule: `(${same(field, 'oldSelf.spec')}) || ${unplaced} || (${isPersistent} && has(self.spec.${field})) || (${same(field, inForce)})`,
     message: `${field} cannot change once the VM has been placed, unless its disk is Persistent, and cannot be unset then; delete the VM and deploy it again`,
     fieldPath: `.spec.${field}`,
     reason: 'FieldValueForbidden',
@@ -190,7 +196,7 @@ const medium = (of: string) =>
 
 /** To take a medium out needs no other pod. */
 const isoRule: Rule = {
-  rule: `${unplaced} || ${medium('self')} == '' || ${medium('self')} == ${medium('oldSelf')} || (${isPersistent} && has(self.spec.iso))`,
+  rule: `${unplaced} || ${medium('self')} == '' || ${medium('self')} == ${medium('oldSelf')} || (has(self.spec.iso) && (${isPersistent} || (has(${inForce}.isoName) && self.spec.iso == ${inForce}.isoName)))`,
   message:
     'iso of a VM that has been placed can only be emptied, which takes the medium out, unless its disk is Persistent; delete the VM and deploy it again',
   fieldPath: '.spec.iso',
@@ -245,7 +251,7 @@ applies now and what waits; \`svc3 vm resize\` grows the disk.
 While changes wait, condition \`RestartRequired\` is True and names their fields. They come into force when the guest is started by
 [\`svc3 vm restart\`](power.md) or \`start\`, and whenever the VM gets a new pod, unless its guest goes on from its memory there ([power](power.md)). Some need another pod: a Persistent VM gets one when it is started then, on a node that
 fits the new settings; else it goes back to the node that it was on, and so it does where they send it to another one that its volume cannot follow to. A guest that reboots, or is started again after a crash, keeps the old ones. The disk of an Ephemeral VM is in its pod, which
-is never replaced for a change, a stop or a restart.
+is never replaced for a change, a stop or a restart. What was changed while the VM was being placed may be given back what \`status.effective\` has.
 
 A field that applies at the next start, but \`iso\`, cannot be unset once the VM is placed: give it another value, a list an empty one. So \`tag\`, \`nodeName\`,
 \`priorityClassName\`, \`userData\`, \`readiness\` and \`systemSerial\`, of which no value means none, can be exchanged where the table says so, and never taken out; who wants that deletes the VM and deploys it again.

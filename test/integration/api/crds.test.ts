@@ -476,24 +476,97 @@ describe('VM', () => {
     expect(patched.spec.disk).toMatchObject(disk);
   });
 
-  describe('a VM whose disk has its size from elsewhere', () => {
-    const placed = async (spec: Spec, status: Spec) => {
-      const name = `vm-${Math.random().toString(36).slice(2, 10)}`;
-      await client.create(vms, object(name, spec) as never);
-      const key = { name, namespace };
-      await client.patch(vms, key, { type: 'merge', body: { status } }, { subresource: 'status' });
-      return (change: Spec) =>
-        client.patch(vms, key, { type: 'merge', body: { spec: change } }, { dryRun: true });
-    };
-    const effective = {
-      image: 'x',
-      architecture: 'amd64',
-      cpu: 1,
-      memory: '1Gi',
-      gpuPassthrough: 'Disabled',
-      vncConsole: 'Enabled',
-    };
+  const effective = {
+    image: 'x',
+    architecture: 'amd64',
+    cpu: 1,
+    memory: '1Gi',
+    gpuPassthrough: 'Disabled',
+    vncConsole: 'Enabled',
+  };
+  /** Changes a VM with that status, or tries to. */
+  const placed = async (spec: Spec, status: Spec) => {
+    const name = `vm-${Math.random().toString(36).slice(2, 10)}`;
+    await client.create(vms, object(name, spec) as never);
+    const key = { name, namespace };
+    await client.patch(vms, key, { type: 'merge', body: { status } }, { subresource: 'status' });
+    return (change: Spec) =>
+      client.patch(vms, key, { type: 'merge', body: { spec: change } }, { dryRun: true });
+  };
 
+  describe('a VM with an Ephemeral disk whose spec was changed while it was placed', () => {
+    const spread = spreadOver({ app: 'db' });
+    const node = (value: string) => requiredNodes({ key: 'zone', operator: 'In', values: [value] });
+
+    test.each<[field: string, changed: unknown, inForce: unknown, another: unknown]>([
+      ['gpuPassthrough', 'Enabled', 'Disabled', undefined],
+      ['nodeName', 'n2', 'n1', 'n3'],
+      ['tag', 'slow', 'fast', 'other'],
+      ['tagRequired', true, false, undefined],
+      ['scheduler', 'Pack', 'Spread', undefined],
+      ['priorityClassName', 'batch', 'high', 'other'],
+      ['onEviction', 'Suspend', 'Shutdown', undefined],
+      [
+        'ports',
+        [{ nodePort: 20001, guestPort: 80 }],
+        [{ nodePort: 20000, guestPort: 80, protocol: 'TCP' }],
+        [{ nodePort: 20002, guestPort: 80 }],
+      ],
+      ['userData', { secretName: 'second' }, { secretName: 'first' }, { secretName: 'third' }],
+      [
+        'tolerations',
+        [{ key: 'c', operator: 'Exists' }],
+        [{ key: 'a', operator: 'Exists' }],
+        [{ key: 'b', operator: 'Exists' }],
+      ],
+      ['affinity', { nodeAffinity: node('b') }, { nodeAffinity: node('a') }, { nodeAffinity: node('c') }],
+      [
+        'topologySpreadConstraints',
+        [{ ...spread, maxSkew: 2 }],
+        [spread],
+        [{ ...spread, topologyKey: 'host' }],
+      ],
+      [
+        'disks',
+        [{ name: 'more', size: '1Gi' }],
+        [{ name: 'logs', size: '1Gi' }],
+        [{ name: 'data', size: '1Gi' }],
+      ],
+    ])('takes back the %s that is in force, and no other', async (field, changed, inForce, another) => {
+      const status = { effective: { ...effective, [field]: inForce } };
+      const change = await placed({ image: 'x', [field]: changed }, status);
+      expect((await change({ [field]: inForce })).spec).toMatchObject({ [field]: inForce });
+      for (const value of another === undefined ? [null] : [null, another])
+        await expect(change({ [field]: value })).rejects.toMatchObject({
+          reason: 'Invalid',
+          message: expect.stringContaining(`spec.${field}: Forbidden: `) as string,
+        });
+    });
+
+    test.each<[field: string, changed: unknown]>([
+      ['nodeName', 'n2'],
+      ['tag', 'slow'],
+      ['userData', { secretName: 'second' }],
+      ['affinity', { podAntiAffinity: {} }],
+      ['disks', [{ name: 'logs', size: '1Gi' }]],
+      ['ports', [{ nodePort: 20001, guestPort: 80 }]],
+    ])('loses the %s of which nothing is in force', async (field, changed) => {
+      const change = await placed({ image: 'x', [field]: changed }, { effective });
+      expect((await change({ [field]: null })).spec).not.toHaveProperty(field);
+    });
+
+    test('takes back the medium that is in force, and no other', async () => {
+      const inForce = { ...effective, iso: 'r.example.com/a@sha256:1', isoName: 'a' };
+      const change = await placed({ image: 'x', iso: 'b' }, { effective: inForce });
+      for (const iso of ['a', '']) expect((await change({ iso })).spec).toMatchObject({ iso });
+      await expect(change({ iso: 'c' })).rejects.toMatchObject({
+        reason: 'Invalid',
+        message: expect.stringContaining('spec.iso: Forbidden: ') as string,
+      });
+    });
+  });
+
+  describe('a VM whose disk has its size from elsewhere', () => {
     test.each<[string, Spec]>([
       ['that was observed', { effective, diskSize: '40Gi' }],
       ['of its VMConfig', { effective: { ...effective, disk: { size: '40Gi' } } }],
