@@ -18,7 +18,7 @@ export const diskReasons: readonly ReasonRow[] = [
     ],
     SourceNotFound: [
       'The source does not exist, is a reference that is none (the message says why), or was being deleted when the copy was made; another one of its name is taken when it is there.',
-      'Correct or create the source.',
+      'Create the source, or delete the Image or ISO and make it again from another.',
     ],
     SourceDeleted: [
       'The VM was deleted before its disk was saved, or its Ephemeral disk went with its pod; or it was being deleted when the Image was made.',

@@ -79,7 +79,7 @@ export const reasonTable: readonly ReasonRow[] = [
     ],
     ImageNotFound: [
       'The image names an Image that does not exist in this namespace, or the registry does not know it.',
-      'Create the Image, or correct the reference.',
+      'Create the Image, or deploy with another.',
     ],
     ImageNotReady: ['The Image is still being made, or waits for its upload.', waits],
     ImageFailed: [
@@ -124,7 +124,7 @@ export const reasonTable: readonly ReasonRow[] = [
     ],
     ArchitectureMismatch: [
       'The image is of another architecture than the VM.',
-      'Use an image of the right architecture.',
+      'Deploy it again with an image of the right architecture.',
     ],
     VolumePending: [
       'The PersistentVolumeClaim of the disk is not bound yet.',
@@ -216,7 +216,7 @@ export const reasonTable: readonly ReasonRow[] = [
     ],
     DeployAgain: [
       'Fields of spec changed while the VM was being placed, and its Ephemeral disk is in its pod; the message names them.',
-      'Delete the VM and deploy it again, or change the fields back.',
+      'Delete the VM and deploy it again, or give the fields back what status.effective has.',
     ],
   }),
   ...rows('VM', 'Stalled', 'True', {
@@ -233,7 +233,10 @@ export const reasonTable: readonly ReasonRow[] = [
       'The VM asks for GPU passthrough and the cluster has it turned off.',
       'Turn it on in the chart (gpuPassthrough.enabled), or deploy without it.',
     ],
-    InvalidSpec: ['The spec cannot be carried out; the message names the field.', 'Correct the spec.'],
+    InvalidSpec: [
+      'The spec cannot be carried out; the message names the field.',
+      'Change that field, of the VM or its VMConfig; where kube-apiserver refuses it, delete the VM and deploy it again.',
+    ],
     ClaimConflict: [
       'The PersistentVolumeClaim that the VM would make, or names, is not its own: it is neither mounted nor deleted. The message says whose it is.',
       'Delete that claim, give the VM another name, or go on with the disk of a deleted VM by `disk.claimName` ([Disks](nodes.md#disks-of-deleted-vms)).',
@@ -249,7 +252,7 @@ export const reasonTable: readonly ReasonRow[] = [
     DiskFileMissing: ['As with Prepared.', 'As with Prepared.'],
     ArchitectureMismatch: [
       'The image is of another architecture than the VM, or the runner image cannot run guests of it.',
-      'Use an image of another architecture.',
+      'Deploy it again with an image of another architecture.',
     ],
     RestartLimitExceeded: [
       'QEMU died, the guest panicked or was lost with its container for the sixth time without ten quiet minutes between; the message holds the last words. It is not started again by itself. The disk is as it was left.',
@@ -264,11 +267,11 @@ export const reasonTable: readonly ReasonRow[] = [
   ...rows('VM', 'PortsMapped', 'False', {
     PortTaken: [
       'A port of spec.ports is in use on every node that fits; the VM runs without that mapping. The condition is absent where all are mapped.',
-      'Free the port and start the VM anew in another pod, or name another port.',
+      'Free the port, or name another one: the next pod of the VM has it. With an Ephemeral disk kube-apiserver refuses another one; deploy the VM again with it.',
     ],
     PortNotAllowed: [
       'A port of spec.ports is not one that this installation allows; the VM runs without that mapping.',
-      'Name a port in the range of the chart value hostPorts.allowed.',
+      'Name a port in the range of the chart value hostPorts.allowed; with an Ephemeral disk kube-apiserver refuses that: deploy the VM again with it.',
     ],
   }),
   ...rows('VMConfig', 'Ready', 'True', {

@@ -56,5 +56,5 @@ export async function asStorage<T>(what: string, work: () => Promise<T>): Promis
 /** Why the volume takes no disk of so many bytes; undefined where it does, or where it is not the node's own storage. */
 export function roomRefusal(bytes: number, limit: number | undefined): string | undefined {
   if (limit === undefined || bytes <= limit) return undefined;
-  return `the disk has ${bytes} bytes, an Ephemeral disk may have ${limit} here (chart value disk.ephemeralLimit); use storage Persistent`;
+  return `the disk has ${bytes} bytes, an Ephemeral disk may have ${limit} here (chart value disk.ephemeralLimit); deploy it again with storage Persistent`;
 }

@@ -63,7 +63,7 @@ describe('an Ephemeral disk', () => {
     await space.until('vm', 'Stalled', {
       reason: 'InvalidSpec',
       message:
-        'disk.size: 65Mi is more than an Ephemeral disk may have here (64Mi, chart value disk.ephemeralLimit); use storage Persistent',
+        'disk.size: 65Mi is more than an Ephemeral disk may have here (64Mi, chart value disk.ephemeralLimit); deploy it again with storage Persistent, or with a smaller size',
     });
     await space.deploy('fits', { disk: { size: '64Mi' } });
     await space.untilReady('fits');
@@ -75,7 +75,7 @@ describe('an Ephemeral disk', () => {
       retrying: false,
     });
     expect(message).toBe(
-      `the disk has ${65 * Mi} bytes, an Ephemeral disk may have ${64 * Mi} here (chart value disk.ephemeralLimit); use storage Persistent`,
+      `the disk has ${65 * Mi} bytes, an Ephemeral disk may have ${64 * Mi} here (chart value disk.ephemeralLimit); deploy it again with storage Persistent`,
     );
   });
 

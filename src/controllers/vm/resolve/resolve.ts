@@ -160,7 +160,7 @@ function ephemeralRefusal(
   if (disk?.size === undefined || disk.storage === 'Persistent') return undefined;
   if (parseQuantity(disk.size, 'disk.size') <= ephemeralLimitBytes) return undefined;
   const limit = formatQuantity(ephemeralLimitBytes);
-  return `disk.size: ${disk.size} is more than an Ephemeral disk may have here (${limit}, chart value disk.ephemeralLimit); use storage Persistent`;
+  return `disk.size: ${disk.size} is more than an Ephemeral disk may have here (${limit}, chart value disk.ephemeralLimit); deploy it again with storage Persistent, or with a smaller size`;
 }
 
 function pin(

@@ -148,7 +148,7 @@ describe('a VM that cannot be placed for what it names', () => {
     [
       'an Ephemeral disk that is larger than the installation allows',
       { image: `r.example.com/debian@${digest}`, architecture: 'amd64', disk: { size: '200Gi' } },
-      'stalled InvalidSpec: disk.size: 200Gi is more than an Ephemeral disk may have here (100Gi, chart value disk.ephemeralLimit); use storage Persistent',
+      'stalled InvalidSpec: disk.size: 200Gi is more than an Ephemeral disk may have here (100Gi, chart value disk.ephemeralLimit); deploy it again with storage Persistent, or with a smaller size',
     ],
   ])('%s', (_what, spec, expected) => {
     expect(resolved({ spec })).toBe(expected);
