@@ -41,7 +41,10 @@ test('a VM that has booted, or has no deadline, is never given up', () => {
 test('that of its VMConfig or VMPool holds before the VM is placed, and its own before it', () => {
   const { cpu, memory, gpuPassthrough, vncConsole } = effective;
   const planned = { image: 'web', cpu, memory, gpuPassthrough, vncConsole, startDeadlineSeconds: 30 };
-  expect(startDeadline(aVm({ status: { planned } }))).toBe(Date.parse('2026-11-01T10:00:30Z'));
+  const ofConfig = aVm({ spec: { config: 'small' }, status: { planned } });
+  expect(startDeadline(ofConfig)).toBe(Date.parse('2026-11-01T10:00:30Z'));
   expect(deadlineOf({ planned })).toBe('2026-11-01T10:01:00');
-  expect(startDeadline(aVm({ status: { effective, planned } }))).toBeUndefined();
+  expect(startDeadline({ ...ofConfig, status: { effective, planned } })).toBeUndefined();
+  // It has taken its own out since.
+  expect(startDeadline(aVm({ status: { planned } }))).toBeUndefined();
 });
