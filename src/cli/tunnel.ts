@@ -10,13 +10,13 @@ import { usageError } from './usage.ts';
 const answerIdleMs = 5000;
 
 /**
- * Ends a stream once nothing has come for that long; `refresh` is for each chunk.
+ * Ends a stream behind all that was sent, once nothing has come for that long; `refresh` is for each chunk.
  *
  * @param isTold - whether what has come is with its reader: one that is slow gets the rest, too
  */
 function endWhenIdle(stream: Duplex, isTold: () => boolean): NodeJS.Timeout {
   const timer = setTimeout(() => {
-    if (stream.destroyed || isTold()) stream.destroy();
+    if (stream.destroyed || isTold()) stream.end();
     else timer.refresh();
   }, answerIdleMs);
   return timer;

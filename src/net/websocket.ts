@@ -48,8 +48,17 @@ export interface Cut {
 
 /** What is sent and not gone yet, from which on the source is held back; in bytes. */
 const highWaterMark = 256 * 1024;
-/** So long what came before an end may take to be written; in milliseconds. */
-const flushMs = 10_000;
+/**
+ * So long who is slow may seem to take nothing of what came before an end, in milliseconds: it is in buffers on the way, some megabytes of which
+ * are seen to go only at their end.
+ */
+const patienceMs = 600_000;
+
+/**
+ * Options of `ws`, which its types lack, where what is behind the other side may be slow: a close frame is answered once what was sent before has
+ * been read. By default the WebSocket is cut after 30 s.
+ */
+export const patientClose = { closeTimeout: patienceMs } as const;
 
 /**
  * Carries bytes both ways. The end of the target ends the WebSocket behind its last byte, without a code; where the target breaks
@@ -88,8 +97,20 @@ export function joinWebSocket(ws: WebSocket, target: Duplex, cutOf: (cause?: Err
       target.destroy();
       return;
     }
-    const late = setTimeout(() => target.destroy(), flushMs);
-    target.once('close', () => clearTimeout(late));
-    target.end(() => target.destroy());
+    endBehindLast(target);
   });
+}
+
+/** Lets go of the target once it has taken what it was given, or seems to take none of it any more. */
+function endBehindLast(target: Duplex): void {
+  if (target.closed) return;
+  let left = target.writableLength;
+  const look = setInterval(() => {
+    if (target.writableLength === left) target.destroy();
+    left = target.writableLength;
+  }, patienceMs);
+  target.once('close', () => clearInterval(look));
+  target.end(() => target.destroy());
+  // Nobody hears what it still says, but who is not read may not read either.
+  target.resume();
 }

@@ -96,10 +96,15 @@ class Streams {
     const asked = readStreamRequest(request);
     const admitted = await this.#admission.admit(request, asked);
     const release = limit.take(admitted.key);
-    socket.once('close', release);
+    let runner: Duplex | undefined;
+    const left = (): void => {
+      // A guest that is slow still takes what was sent to it.
+      if (runner === undefined || runner.closed) release();
+      else runner.once('close', release);
+    };
+    socket.once('close', left);
     // A client may have gone before anybody listened.
-    if (socket.destroyed) release();
-    let runner: Duplex;
+    if (socket.destroyed) left();
     try {
       runner = await this.#openRunner(admitted, asked);
     } catch (error) {

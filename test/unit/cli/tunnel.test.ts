@@ -16,17 +16,27 @@ async function until(holds: () => boolean): Promise<void> {
   expect(holds()).toBe(true);
 }
 
-/** The port of a guest, which says what the test pushes. */
-function aGuest() {
+/** The port of a guest, which says what the test pushes, and has nothing more to say once it has taken all. */
+function aGuest(taken: (done: () => void) => unknown = (done) => done()) {
   const heard: string[] = [];
   const stream = new Duplex({
     read: () => undefined,
     write(chunk: Buffer, _encoding, done) {
       heard.push(chunk.toString('utf8'));
+      taken(done);
+    },
+    final(done) {
+      this.push(null);
       done();
     },
   });
   return { stream, heard };
+}
+
+/** The same, which takes a piece whenever it is let. */
+function aSlowGuest() {
+  const held: (() => void)[] = [];
+  return { ...aGuest((done) => held.push(done)), take: () => held.shift()?.() };
 }
 
 /** A local client of a tunnel that listens, connected, and how many bytes it has heard. */
@@ -57,10 +67,10 @@ test('a local client that has ended is answered as long as something comes, then
   stream.push('an answer');
   await until(() => answered() === 'an answer'.length);
   await vi.advanceTimersByTimeAsync(idleMs - 1);
-  expect(stream.destroyed).toBe(false);
+  expect(stream.writableEnded).toBe(false);
   await vi.advanceTimersByTimeAsync(1);
-  expect(stream.destroyed).toBe(true);
-  await until(() => client.readableEnded);
+  expect(stream.writableEnded).toBe(true);
+  await until(() => client.readableEnded && stream.destroyed);
   expect(vi.getTimerCount()).toBe(0);
 });
 
@@ -103,7 +113,39 @@ test('a local client that reads slowly gets all that was said to it', async () =
   client.resume();
   await until(() => answered() === more.length + 'the end'.length);
   await vi.advanceTimersByTimeAsync(2 * idleMs);
-  expect(stream.destroyed).toBe(true);
+  await until(() => stream.destroyed);
+});
+
+test('a guest that is slow gets all that a local client has sent', async () => {
+  const { stream, heard, take } = aSlowGuest();
+  const { client } = await aClient(stream);
+  client.write('question');
+  await until(() => heard.length === 1);
+  client.end(' and the end');
+  await until(() => vi.getTimerCount() === 1);
+  await vi.advanceTimersByTimeAsync(10 * idleMs);
+  expect(stream.destroyed).toBe(false);
+  await until(() => {
+    take();
+    return client.readableEnded;
+  });
+  expect(heard.join('')).toBe('question and the end');
+});
+
+test('a guest that is slow gets all of standard input', async () => {
+  const { stream, heard, take } = aSlowGuest();
+  const environment = { stdin: Readable.from(['question', ' and the end']), stdout: { write: () => true } };
+  const context = { environment, signal: new AbortController().signal } as unknown as Context;
+  const piping = pipeTerminal(context, stream);
+  await until(() => vi.getTimerCount() === 1);
+  await vi.advanceTimersByTimeAsync(10 * idleMs);
+  expect(stream.destroyed).toBe(false);
+  await until(() => {
+    take();
+    return stream.destroyed;
+  });
+  await piping;
+  expect(heard.join('')).toBe('question and the end');
 });
 
 test('standard output that is slow gets all that was said to it', async () => {

@@ -130,6 +130,45 @@ describe('a WebSocket that is joined to something', () => {
     await vi.waitFor(() => expect(target.destroyed).toBe(true));
   });
 
+  test('has what came before an end taken for as long as some of it is', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const taken: (() => void)[] = [];
+    const target = new Duplex({
+      read: () => undefined,
+      write: (_chunk, _encoding, done) => taken.push(done),
+    });
+    const { ws } = joined(target);
+    for (const word of ['one', 'two', 'three', 'four']) ws.emit('message', Buffer.from(word));
+    target.pause();
+    ws.emit('close', 1000);
+    // Who is not read may not read either.
+    expect(target.isPaused()).toBe(false);
+    for (let rounds = 0; rounds < 3; rounds += 1) {
+      taken.shift()?.();
+      await settled();
+      vi.advanceTimersByTime(600_000);
+      expect(target.destroyed).toBe(false);
+    }
+    vi.advanceTimersByTime(600_000);
+    expect(target.destroyed).toBe(true);
+    await settled();
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test('leaves no timer where its target is gone before it', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const target = new PassThrough();
+    const { ws } = joined(target);
+    target.end();
+    await settled();
+    await settled();
+    expect(target.closed).toBe(true);
+    ws.emit('close', 1005);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
   test('says what broke, once, and reads the answer to that', async () => {
     const target = new PassThrough();
     const { ws } = joined(target);

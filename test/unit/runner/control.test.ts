@@ -1,8 +1,9 @@
 import { createPublicKey } from 'node:crypto';
 import { once } from 'node:events';
-import { PassThrough, type Duplex } from 'node:stream';
+import { PassThrough, Duplex } from 'node:stream';
 import { finished } from 'node:stream/promises';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { setImmediate as turn } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Svc3Error } from '../../../src/errors.ts';
 import { createCertificate } from '../../../src/runner/certificate.ts';
 import { createControlServer } from '../../../src/runner/control.ts';
@@ -15,11 +16,13 @@ let runner: ReturnType<typeof createControlServer>;
 let client: RunnerClient;
 /** The guest's side of the stream that was opened last. */
 let guest: Duplex;
+let newGuest: () => Duplex;
 /** A verb that was asked for, and takes for ever: whether it is wanted still. */
 let verb: PromiseWithResolvers<AbortSignal>;
 
 beforeEach(async () => {
   verb = Promise.withResolvers();
+  newGuest = () => new PassThrough();
   runner = createControlServer({
     uid: () => 'vm-1',
     certificate: createCertificate('vm-1'),
@@ -39,7 +42,7 @@ beforeEach(async () => {
       {
         path: '/v1/serial',
         action: 'serial',
-        target: () => Promise.resolve({ stream: (guest = new PassThrough()) }),
+        target: () => Promise.resolve({ stream: (guest = newGuest()) }),
       },
     ],
     log: {} as never,
@@ -49,7 +52,10 @@ beforeEach(async () => {
   client = createRunnerClient({ address: '127.0.0.1', port, vmUid: 'vm-1', sign });
 });
 
-afterEach(() => runner.close());
+afterEach(() => {
+  vi.useRealTimers();
+  return runner.close();
+});
 
 /** What the api sees of a stream to which this happens. */
 async function seen(act: () => unknown) {
@@ -89,6 +95,37 @@ describe('a stream of a runner ends at the api', () => {
     ['where the runner ends', () => runner.close(), "the VM's runner has ended"],
   ])('with a fault %s', async (_what, act, message) => {
     expect(await seen(act)).toBe(`BadGateway: ${message}`);
+  });
+
+  test('and a guest that is slow has all that the api sent before it ended', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const held: (() => void)[] = [];
+    let taken = 0;
+    newGuest = () =>
+      new Duplex({
+        read: () => undefined,
+        write(chunk: Buffer, _encoding, done) {
+          taken += chunk.length;
+          held.push(done);
+        },
+      });
+    const stream = await client.openSerial();
+    stream.resume();
+    for (let count = 0; count < 3; count += 1) stream.write(Buffer.alloc(100_000));
+    stream.end();
+    const until = async (holds: () => boolean) => {
+      for (let turns = 0; turns < 10_000 && !holds(); turns += 1) await turn();
+      expect(holds()).toBe(true);
+    };
+    await until(() => vi.getTimerCount() > 0 && held.length > 0);
+    await vi.advanceTimersByTimeAsync(120_000);
+    for (let turns = 0; turns < 10; turns += 1) await turn();
+    expect(stream.destroyed).toBe(false);
+    await until(() => {
+      held.shift()?.();
+      return guest.destroyed && stream.destroyed;
+    });
+    expect(taken).toBe(300_000);
   });
 
   test('and the guest is let go of where the api leaves', async () => {

@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { once } from 'node:events';
-import { PassThrough } from 'node:stream';
+import { PassThrough, Transform } from 'node:stream';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import { closeCodes } from '../../../../src/net/websocket.ts';
@@ -13,12 +13,14 @@ import { aCondition, aVm } from '../../controllers/vm/builders.ts';
 let server: Server;
 let drain: AbortController;
 let ending: AbortController;
-let runner: PassThrough;
+let limit: ConcurrencyLimit;
+let runner: Transform;
 /** Until then the runner is not reached. */
 let reached: Promise<void>;
 
 beforeEach(async () => {
   [drain, ending] = [new AbortController(), new AbortController()];
+  limit = new ConcurrencyLimit(10, 'streams');
   // A guest that says back what it is told.
   runner = new PassThrough();
   reached = Promise.resolve();
@@ -40,7 +42,7 @@ beforeEach(async () => {
       findPageCaller: () => {
         throw new Error('no page asks');
       },
-      limit: new ConcurrencyLimit(10, 'streams'),
+      limit,
       drain: drain.signal,
       ending: ending.signal,
     }),
@@ -97,4 +99,19 @@ test('a stream that comes to be open only then is told at once', async () => {
 test('no stream is opened while its server drains', async () => {
   drain.abort();
   await expect(dial().closed).rejects.toThrow('503');
+});
+
+test('a client that has ended has its place until its guest has taken what it sent', async () => {
+  const held: (() => void)[] = [];
+  runner = new Transform({ transform: (_chunk, _encoding, done) => held.push(done) });
+  const { ws, closed } = dial();
+  await once(ws, 'open');
+  ws.send('the last word');
+  ws.close();
+  expect(await closed).toEqual([1005, '']);
+  await vi.waitFor(() => expect(runner.writableEnded).toBe(true));
+  expect(limit.total).toBe(1);
+  held[0]?.();
+  await vi.waitFor(() => expect(limit.total).toBe(0));
+  expect(runner.writableFinished).toBe(true);
 });

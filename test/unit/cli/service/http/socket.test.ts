@@ -1,12 +1,14 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
-import { PassThrough } from 'node:stream';
+import { Duplex, PassThrough, Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { setImmediate as turn } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { Context } from '../../../../../src/cli/context.ts';
 import { openSocket } from '../../../../../src/cli/service/http/socket.ts';
 import { pipeTerminal } from '../../../../../src/cli/tunnel.ts';
+import { joinWebSocket } from '../../../../../src/net/websocket.ts';
 import { aTerminal } from '../../environment.ts';
 
 let server: WebSocketServer;
@@ -98,5 +100,72 @@ describe('a WebSocket of the api', () => {
     const leave = () => (ms === 0 ? stopping.abort() : void setTimeout(() => stopping.abort(), ms));
     await piped(leave, stopping.signal);
     expect(stopping.signal.aborted).toBe(true);
+  });
+});
+
+describe('what is sent to a WebSocket of the api', () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
+  afterEach(() => void vi.useRealTimers());
+
+  /** Standard input and output, joined to a stream of the server. */
+  async function piping(stdin: Readable): Promise<{ over: Promise<void> }> {
+    const { environment } = aTerminal();
+    const context = {
+      environment: { ...environment, stdin },
+      signal: environment.signal,
+    } as unknown as Context;
+    return { over: pipeTerminal(context, await openSocket({ url: `${origin}/stream`, token: 't' })) };
+  }
+
+  /** As soon as the sockets of this process have had their turns. */
+  async function until(holds: () => boolean, turns = 10_000): Promise<void> {
+    for (let left = turns; left > 0 && !holds(); left -= 1) await turn();
+    expect(holds()).toBe(true);
+  }
+
+  test('comes to a guest that is slow to its last byte', async () => {
+    const held: (() => void)[] = [];
+    const taken: Buffer[] = [];
+    const guest = new Duplex({
+      read: () => undefined,
+      write(chunk: Buffer, _encoding, done) {
+        taken.push(chunk);
+        held.push(done);
+      },
+    });
+    server.once('connection', (socket) =>
+      joinWebSocket(socket, guest, () => ({ code: 1011, reason: 'broken' })),
+    );
+    const piece = Buffer.alloc(65_000, 'upload ');
+    const all = Array.from({ length: 10 }, () => piece);
+    const { over } = await piping(Readable.from(all));
+    // Sent, as far as this process can tell; the guest takes no more than that needs.
+    let turns = 0;
+    await until(() => {
+      turns += 1;
+      if (turns % 100 === 0) held.shift()?.();
+      return vi.getTimerCount() > 0;
+    });
+    await vi.advanceTimersByTimeAsync(120_000);
+    expect(guest.writableFinished).toBe(false);
+    await until(() => {
+      held.shift()?.();
+      return guest.destroyed;
+    });
+    await over;
+    expect(guest.writableFinished).toBe(true);
+    expect(Buffer.concat(taken).equals(Buffer.concat(all))).toBe(true);
+  });
+
+  test('is told as cut where its end is never answered', async () => {
+    server.once('connection', (socket) => socket.pause());
+    const { over } = await piping(Readable.from(['the last word']));
+    const refused = expect(over).rejects.toMatchObject({
+      reason: 'BadGateway',
+      message: `the connection to ${origin} was cut`,
+    });
+    await until(() => vi.getTimerCount() > 0);
+    await vi.advanceTimersByTimeAsync(900_000);
+    await refused;
   });
 });
