@@ -346,10 +346,14 @@ export function macAddress(uid: string): string {
 /** A display of QEMU's is a TCP port above this one. */
 const firstVncPort = 5900;
 
-/** The socket of the console, and the port where the installation wants one. */
+/**
+ * The socket of the console, and the port where the installation wants one. Everybody may look on: by default a viewer that does not ask to
+ * share throws off all others and keeps them out, and `force-shared` would refuse that viewer.
+ */
 function vncServer({ spec, run, bind }: MachineInput): string {
   const socket = `unix:${escape(socketPaths(run).vnc)}`;
-  return spec.vncPort === undefined ? socket : `${socket},vnc=${endpoint(bind, spec.vncPort - firstVncPort)}`;
+  const port = spec.vncPort === undefined ? '' : `,vnc=${endpoint(bind, spec.vncPort - firstVncPort)}`;
+  return `${socket}${port},share=ignore`;
 }
 
 /** The clipboard of guests with a SPICE agent, over VNC. The mouse is the tablet's. */

@@ -205,13 +205,17 @@ describe('QEMU is told', () => {
       'a screen on a unix socket',
       {},
       {},
-      ['-vga none -device VGA,id=video0 -vnc unix:/run/vm/vnc.sock', 'usb-tablet', 'com.redhat.spice.0'],
+      [
+        '-vga none -device VGA,id=video0 -vnc unix:/run/vm/vnc.sock,share=ignore ',
+        'usb-tablet',
+        'com.redhat.spice.0',
+      ],
     ],
     [
       'the screen on a port of the pod as well, where the installation wants one',
       { vncPort: 5951 },
       {},
-      ['-vnc unix:/run/vm/vnc.sock,vnc=0.0.0.0:51 '],
+      ['-vnc unix:/run/vm/vnc.sock,vnc=0.0.0.0:51,share=ignore '],
     ],
     [
       'the size of the screen',
