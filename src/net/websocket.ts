@@ -64,13 +64,24 @@ export const patientClose = { closeTimeout: patienceMs } as const;
  * Carries bytes both ways. The end of the target ends the WebSocket behind its last byte, without a code; where the target breaks
  * instead, or is destroyed, the WebSocket is closed as `cutOf` says. When the WebSocket is over, so is the target, at its end
  * once it has taken what came.
+ *
+ * @param cutAtEnd - asked at the target's end, which may only look like one: how the WebSocket is closed where it was cut
  */
-export function joinWebSocket(ws: WebSocket, target: Duplex, cutOf: (cause?: Error) => Cut): void {
-  const cut = (cause?: Error): void => {
-    const { code, reason } = cutOf(cause);
-    ws.close(code, closeReason(reason));
+export function joinWebSocket(
+  ws: WebSocket,
+  target: Duplex,
+  cutOf: (cause?: Error) => Cut,
+  cutAtEnd?: () => Promise<Cut | undefined>,
+): void {
+  const close = (cut?: Cut): void => {
+    if (cut === undefined) ws.close();
+    else ws.close(cut.code, closeReason(cut.reason));
     // Else its answer is not read.
     ws.resume();
+  };
+  const broken = (cause?: Error): void => {
+    // What comes after the end breaks nothing any more.
+    if (!target.readableEnded) close(cutOf(cause));
   };
   const goOn = (): void => {
     if (ws.bufferedAmount < highWaterMark) target.resume();
@@ -81,11 +92,11 @@ export function joinWebSocket(ws: WebSocket, target: Duplex, cutOf: (cause?: Err
     if (ws.bufferedAmount >= highWaterMark) target.pause();
   });
   target.once('end', () => {
-    ws.close();
-    ws.resume();
+    if (cutAtEnd === undefined) close();
+    else void cutAtEnd().then(close);
   });
-  target.on('error', cut);
-  target.once('close', () => cut());
+  target.on('error', broken);
+  target.once('close', () => broken());
   target.on('drain', () => ws.resume());
   ws.on('message', (data: Buffer) => {
     if (target.writable && !target.write(data)) ws.pause();

@@ -14,6 +14,9 @@ const beyondAsking: ReadonlySet<string> = new Set([
   'prelaunch',
 ]);
 
+/** So long a QEMU that has closed its connections takes to end at most: it gives memory back, in milliseconds. */
+const endsWithinMs = 5_000;
+
 /** Takes a guest down within the time: asked first, made at the end. Resolves when QEMU is gone. */
 export async function bringDown(machine: Machine, qmp: Qmp, graceMs: number): Promise<void> {
   const gone = new AbortController();
@@ -52,6 +55,23 @@ export async function runState(qmp: Qmp, options?: { readonly timeoutMs: number 
 /** The same at once, for whom `unknown` does as well: QEMU does not answer. */
 export async function queryStatus(qmp: Qmp): Promise<string> {
   return runState(qmp, { timeoutMs: 1000 }).catch(() => 'unknown');
+}
+
+/**
+ * Whether QEMU has ended, or is about to: its connections end before its process does, and it answers nobody by then. One that neither answers
+ * nor ends has not.
+ *
+ * @param timeoutMs - only tests change it
+ */
+export async function hasEnded(
+  { qmp, exited }: Pick<Machine, 'qmp' | 'exited'>,
+  timeoutMs = endsWithinMs,
+): Promise<boolean> {
+  const answers = runState(qmp, { timeoutMs }).then(
+    () => false,
+    () => delay(timeoutMs, false, { ref: false }),
+  );
+  return Promise.race([answers, exited.then(() => true)]);
 }
 
 async function perform(machine: Machine, qmp: Qmp, action: ShutdownAction): Promise<void> {

@@ -222,7 +222,8 @@ async function upgrade(
     const route = options.streams.find((stream) => stream.path === url.pathname);
     if (route === undefined) throw new Svc3Error('NotFound', `there is no ${url.pathname}`);
     const { once } = await authorize(options, request, route.action);
-    const target = await dialTarget(await route.target(url.searchParams));
+    const named = await route.target(url.searchParams);
+    const target = await dialTarget(named);
     if (once !== undefined && !uses.take(once)) {
       target.destroy();
       throw new Svc3Error('Gone', 'what may be used once has been used');
@@ -232,7 +233,7 @@ async function upgrade(
     if (socket.destroyed) leave();
     sockets.handleUpgrade(request, socket, head, (ws) => {
       socket.off('close', leave);
-      bridge(ws, target);
+      bridge(ws, target, named);
     });
   } catch (error) {
     const { status, body } = describe(error);

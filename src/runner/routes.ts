@@ -17,6 +17,7 @@ import { Svc3Error } from '../errors.ts';
 import type { VmUsage } from '../api/vmusage.ts';
 import { keepFresh } from '../runnerapi/fresh.ts';
 import { servesConsole, socketPaths } from './args.ts';
+import { hasEnded } from './bringdown.ts';
 import { type Call, type Route, type StreamRoute } from './control.ts';
 import type { Exports } from './exports.ts';
 import { ReadinessProbe } from './readinessprobe.ts';
@@ -187,8 +188,8 @@ export function createStreamRoutes({ supervisor, serial, run }: RouteParts): Str
       target: async () => {
         if (!servesConsole(supervisor.spec()))
           throw new Svc3Error('Conflict', 'the VNC console of this VM is off');
-        runningOf(supervisor);
-        return { path: socketPaths(run).vnc };
+        const { machine } = runningOf(supervisor);
+        return { path: socketPaths(run).vnc, hasEnded: () => hasEnded(machine) };
       },
     },
     {
@@ -202,7 +203,8 @@ export function createStreamRoutes({ supervisor, serial, run }: RouteParts): Str
       action: 'tunnel',
       target: async (query) => {
         const port = parse(z.coerce.number().int().min(1).max(65_535), query.get('port') ?? '22', 'port');
-        return { port: await runningOf(supervisor).ports.loopbackPort(port) };
+        const { machine, ports } = runningOf(supervisor);
+        return { port: await ports.loopbackPort(port), hasEnded: () => hasEnded(machine) };
       },
     },
   ];

@@ -1,10 +1,12 @@
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import type { Duplex } from 'node:stream';
+import { finished } from 'node:stream/promises';
 import { connect } from 'node:tls';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { runnerPaths } from '../../../src/api/runner.ts';
 import { createRunnerClient } from '../../../src/runnerapi/client.ts';
 import { createControlKey, signControlToken, type ControlClaims } from '../../../src/runnerapi/token.ts';
+import { kill } from '../../support/processes.ts';
 import { allowBootTime, aPod, clientFor, installation, startRunner } from './harness.ts';
 
 allowBootTime();
@@ -178,6 +180,20 @@ describe('streams', () => {
     await expect.poll(since).toContain('Password: ');
     await expect.poll(() => runner.serial().slice(written)).toContain('Password: ');
     one.destroy();
+  });
+
+  test('say that the guest has ended where QEMU does, which looks like the end of what it leads to', async () => {
+    const runner = await startRunner(await aPod({ readiness: { tcp: { port: 22 }, timeoutSeconds: 180 } }));
+    await runner.reaches({ powerState: 'Running', guestReachable: true });
+    const ends = [await runner.client.openVnc(), await runner.client.openTunnel(22)].map(async (stream) => {
+      await firstBytes(stream);
+      return { over: finished(stream.resume(), { writable: false }) };
+    });
+    const told = (await Promise.all(ends)).map(({ over }) =>
+      expect(over).rejects.toMatchObject({ reason: 'BadGateway', message: 'the guest has ended' }),
+    );
+    kill(await runner.qemuPid());
+    await Promise.all(told);
   });
 
   test('of a VM without console are refused with a sentence', async () => {

@@ -24,9 +24,9 @@ afterEach(() => {
 });
 
 /** Whoever asked for the stream, and what becomes of it. */
-async function opened(target: () => Promise<Duplex>) {
+async function opened(target: () => Promise<Duplex>, hasEnded?: () => Promise<boolean>) {
   const bridged = new Promise<void>((resolve, reject) => {
-    const join = async (ws: WebSocket) => bridge(ws, await target());
+    const join = async (ws: WebSocket) => bridge(ws, await target(), hasEnded && { hasEnded });
     sockets.once('connection', (ws) => void join(ws).then(resolve, reject));
   });
   const client = new WebSocket(`ws://127.0.0.1:${portOf(sockets)}`, { perMessageDeflate: false });
@@ -42,9 +42,9 @@ async function opened(target: () => Promise<Duplex>) {
 }
 
 /** The same to a service of the guest, which does this with its connection. */
-async function served(act: (socket: Socket) => void) {
+async function served(act: (socket: Socket) => void, hasEnded?: () => Promise<boolean>) {
   const accepted = once(guest, 'connection') as Promise<[Socket]>;
-  const stream = await opened(() => dialTarget({ port: portOf(guest) }));
+  const stream = await opened(() => dialTarget({ port: portOf(guest) }), hasEnded);
   const [socket] = await accepted;
   socket.on('error', () => undefined);
   act(socket);
@@ -57,6 +57,21 @@ describe('a stream of the runner', () => {
     const { closed } = await served((socket) => socket.end(all));
     const { code, received } = await closed;
     expect([code, received.equals(all)]).toEqual([1005, true]);
+  });
+
+  test.each([
+    ['no code where QEMU still runs', false, 1005, ''],
+    ['a code where it has ended with QEMU', true, 1011, 'the guest has ended'],
+  ])('that has come to its end has %s', async (_what, hasEnded, code, reason) => {
+    const asked = Promise.withResolvers<boolean>();
+    const { closed, client } = await served(
+      (socket) => socket.end('the last word'),
+      () => asked.promise,
+    );
+    await once(client, 'message');
+    // The connection is gone by then.
+    setImmediate(() => setImmediate(() => asked.resolve(hasEnded)));
+    expect(await closed).toMatchObject({ code, reason, received: Buffer.from('the last word') });
   });
 
   test('is closed with a code and a sentence where the service resets its connection', async () => {
