@@ -67,3 +67,17 @@ export const PortMappings = z
 export function portText({ guestPort, protocol }: Pick<PortMapping, 'guestPort' | 'protocol'>): string {
   return `${guestPort}/${protocol}`;
 }
+
+/** Whether a port of the guest cannot have its own number on the pod's IP: that is the runner's, or SSH's or screen sharing's already. */
+export function isTakenOnPod({ guestPort, protocol }: Pick<PortMapping, 'guestPort' | 'protocol'>): boolean {
+  if (protocol !== 'TCP') return false;
+  const isService = guestPort === guestPorts.ssh || guestPort === guestPorts.screenshare;
+  return isService || ownPodPorts.some(({ first, last }) => guestPort >= first && guestPort <= last);
+}
+
+/** What mappings are without their ports of the node: the guest's ports on the pod's IP, but for those that have another number there. */
+export function onPodsIp(ports: readonly PortMapping[]): PortMapping[] {
+  return ports
+    .filter((mapping) => !isTakenOnPod(mapping))
+    .map(({ guestPort, protocol }) => ({ guestPort, protocol }));
+}

@@ -2,7 +2,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createGateway } from '../../src/http/legacy/gateway.ts';
 import { rows } from '../../src/http/legacy/table.ts';
+import { annotations } from '../../src/api/meta.ts';
 import { vmConfigs } from '../../src/api/resources.ts';
+import type { RunnerSpecInput } from '../../src/api/runner.ts';
 import { inProcess } from '../integration/cli/inprocess.ts';
 import { type VmNamespace, type VmWorld, vmWorld } from '../integration/vm/harness.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
@@ -46,9 +48,14 @@ test('HTTP runs the VM and says so in portWarnings, once', async () => {
   expect(json.portWarnings).toContain(taken);
   expect(json.portWarnings).toContain('22:22');
   expect(String(headers['warning'])).not.toContain('20080');
+  // A Service leads there by the IP of the pod.
   expect((await space.vm('http')).status?.ports?.mapped).toEqual([
     { nodePort: 20081, guestPort: 81, protocol: 'TCP' },
+    { guestPort: 80, protocol: 'TCP' },
   ]);
+  const { annotations: told = {} } = (await space.pod('http'))?.metadata ?? {};
+  const { ports } = JSON.parse(told[annotations.runnerSpec] ?? '') as RunnerSpecInput;
+  expect(ports).toContainEqual({ podPort: 80, guestPort: 80, protocol: 'TCP' });
 });
 
 test('2.4.x runs the VM and says so in port_warnings', async () => {

@@ -400,7 +400,10 @@ describe('reserved ports', () => {
     await space.untilReady('second');
     const { status } = await space.vm('second');
     expect(status?.warnings).toEqual([left]);
-    expect(status?.ports?.mapped).toEqual([{ nodePort: 20002, guestPort: 81, protocol: 'TCP' }]);
+    expect(status?.ports?.mapped).toEqual([
+      { nodePort: 20002, guestPort: 81, protocol: 'TCP' },
+      { guestPort: 80, protocol: 'TCP' },
+    ]);
     expect(await space.condition('second', 'PortsMapped')).toMatchObject({
       status: 'False',
       reason: 'PortTaken',

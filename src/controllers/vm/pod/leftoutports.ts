@@ -1,21 +1,32 @@
 import type { Pod } from '../../../api/core.ts';
+import { onPodsIp } from '../../../api/ports.ts';
 import type { EffectiveSettings } from '../../../api/vm.ts';
 import type { HostPort } from '../../../placement/ports.ts';
 
 type Mappings = NonNullable<EffectiveSettings['ports']>;
 
-/** The settings for a pod that is made without these ports; the VM keeps them for its next start. */
+/** The settings for a pod that is made without these ports of the node; the VM keeps them for its next start. */
 export function withoutPorts(
   effective: EffectiveSettings,
   leftOut: readonly HostPort[] = [],
 ): EffectiveSettings {
   if (leftOut.length === 0) return effective;
-  const isKept = ({ nodePort, protocol }: Mappings[number]) =>
-    !leftOut.some((port) => port.port === nodePort && port.protocol === protocol);
-  return { ...effective, ports: (effective.ports ?? []).filter(isKept) };
+  const isLeftOut = ({ nodePort, protocol }: Mappings[number]) =>
+    leftOut.some((port) => port.port === nodePort && port.protocol === protocol);
+  return withoutNodePorts(effective, isLeftOut);
 }
 
-/** The mappings that a pod was made without. */
+/** A mapping without its port of the node still leads to the guest from the pod's IP. */
+function withoutNodePorts(
+  effective: EffectiveSettings,
+  isLeftOut: (mapping: Mappings[number]) => boolean,
+): EffectiveSettings {
+  const { ports = [] } = effective;
+  const kept = ports.filter((mapping) => !isLeftOut(mapping));
+  return { ...effective, ports: [...kept, ...onPodsIp(ports.filter(isLeftOut))] };
+}
+
+/** The mappings of whose ports of the node a pod was made without. */
 export function leftOutPorts(pod: Pod, { ports = [] }: EffectiveSettings): Mappings {
   if (ports.length === 0) return [];
   const open = pod.spec.containers.flatMap((container) => container.ports ?? []);
@@ -30,5 +41,5 @@ export function leftOutPorts(pod: Pod, { ports = [] }: EffectiveSettings): Mappi
 export function withPodsPorts(effective: EffectiveSettings, pod: Pod): EffectiveSettings {
   const leftOut = new Set(leftOutPorts(pod, effective));
   if (leftOut.size === 0) return effective;
-  return { ...effective, ports: (effective.ports ?? []).filter((mapping) => !leftOut.has(mapping)) };
+  return withoutNodePorts(effective, (mapping) => leftOut.has(mapping));
 }

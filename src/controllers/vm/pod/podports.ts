@@ -1,5 +1,5 @@
-import { firstSparePodPort, guestPorts, ownPodPorts, vncPodPort as vncPort } from '../../../api/meta.ts';
-import type { PortMapping } from '../../../api/ports.ts';
+import { firstSparePodPort, guestPorts, vncPodPort as vncPort } from '../../../api/meta.ts';
+import { isTakenOnPod } from '../../../api/ports.ts';
 import type { RunnerPort, RunnerSpecInput } from '../../../api/runner.ts';
 import type { EffectiveSettings, VmPorts } from '../../../api/vm.ts';
 import type { ContainerPort } from '../../../api/core.ts';
@@ -27,18 +27,11 @@ function fixedWays({ ports = [] }: Pick<EffectiveSettings, 'ports'>, assigned: A
     .map(({ nodePort, guestPort, protocol }, index) => ({
       name: `port-${index}`,
       hostPort: nodePort,
-      podPort: isTaken(guestPort, protocol) ? firstSparePodPort + index : guestPort,
+      podPort: isTakenOnPod({ guestPort, protocol }) ? firstSparePodPort + index : guestPort,
       guestPort,
       protocol,
     }));
   return [...own, ...mapped];
-}
-
-/** A port of the guest that cannot have its own number on the pod's IP: that is the runner's, or SSH's or screen sharing's already. */
-function isTaken(guestPort: number, protocol: PortMapping['protocol']): boolean {
-  if (protocol !== 'TCP') return false;
-  const isService = services.some((service) => guestPorts[service] === guestPort);
-  return isService || ownPodPorts.some(({ first, last }) => guestPort >= first && guestPort <= last);
 }
 
 /** The port of the pod that shows the screen; undefined where it is no port of the node (chart value `vnc.hostPort`). */

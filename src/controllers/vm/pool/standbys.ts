@@ -10,7 +10,7 @@ import { effectiveAnnotation } from '../names.ts';
 import type { VmMemory } from '../vmmemory.ts';
 import { annotatedSettings } from '../facts/annotatedsettings.ts';
 import { isLost } from '../facts/podstate.ts';
-import { meaningOf } from '../resolve/meaning.ts';
+import { meaningOf, withoutRest } from '../resolve/meaning.ts';
 import { isIdle, isOfPool, isOfTemplate, templateDigest } from '../facts/standby.ts';
 import type { Neighbourhood } from './neighbourhood.ts';
 
@@ -145,7 +145,7 @@ function isMadeOf(pod: Pod, effective: EffectiveSettings): boolean {
 }
 
 function guestOf({ startDeadlineSeconds: _deadline, ...settings }: EffectiveSettings) {
-  return meaningOf(settings);
+  return meaningOf(withoutRest(settings));
 }
 
 /** No VM of the namespace is to begin on a node that is cordoned, does not answer, or takes only those of another. */

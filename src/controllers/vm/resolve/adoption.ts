@@ -9,6 +9,7 @@ import type { VmConfigSpec } from '../../../api/vmconfig.ts';
 import { anotherMedium, asConfig, type Changed, changedInNextPod, changedSettings } from './changes.ts';
 import { type Effective, effectiveSettings } from './effective.ts';
 import { withLiveSettings } from './livesettings.ts';
+import { withoutRest } from './meaning.ts';
 import { digestOf, isNamed, parseImage } from './imageref.ts';
 import { effectiveAnnotation } from '../names.ts';
 import { annotatedSettings } from '../facts/annotatedsettings.ts';
@@ -55,7 +56,8 @@ function adoptedSettings(
   const merged = mergedOver(vm, pod, effective, sources);
   if (merged.kind === 'refused') return `asks for what is refused: ${merged.message}`;
   const expected = EffectiveSettings.safeParse(merged.settings).data;
-  if (!isDeepStrictEqual(expected, effective)) return 'does not follow from the VM';
+  if (expected === undefined || !isDeepStrictEqual(withoutRest(expected), withoutRest(effective)))
+    return 'does not follow from the VM';
   const why = contradictionOfDisks(vm, effective, sources) ?? contradictionOfPod(pod, effective);
   return why ?? { effective, warnings: merged.warnings };
 }

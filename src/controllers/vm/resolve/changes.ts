@@ -8,7 +8,7 @@ import {
 } from '../../../api/vm.ts';
 import { needsAnotherPod, placementFields, waitingFields } from '../../../api/vmchanges.ts';
 import { effectiveSettings, notAllowed } from './effective.ts';
-import { meaningOf } from './meaning.ts';
+import { meaningOf, withoutRest } from './meaning.ts';
 import { isPersistent } from '../facts/claim.ts';
 import { nodePortDefaults, type VmSettings } from '../settings.ts';
 
@@ -61,17 +61,18 @@ export function changedInNextPod(
   settings: VmSettings,
   pinnedIso?: string,
 ): Changed | undefined {
-  return changesOf(askedOf(vm, frozen), frozen, settings, pinnedIso);
+  return changesOf({ ...askedOf(vm, frozen), isForNextPod: true }, frozen, settings, pinnedIso);
 }
 
 /** What a VM asks for: its spec over what it was placed with. */
 interface Asked {
   readonly spec: VmSpec;
   readonly config: VmConfigSpec;
+  readonly isForNextPod?: boolean;
 }
 
 function changesOf(
-  { spec, config }: Asked,
+  { spec, config, isForNextPod = false }: Asked,
   frozen: EffectiveSettings,
   settings: VmSettings,
   pinnedIso: string | undefined,
@@ -96,7 +97,8 @@ function changesOf(
   const merged = refusal === undefined ? asked : merge(withoutGpu(spec), true);
   if (merged.kind === 'refused') return undefined;
   const { settings: requested, warnings } = merged;
-  const fields = waitingFields.filter((field) => !isSame(requested, frozen, field));
+  const said = isForNextPod ? ofNextPod : ofPod;
+  const fields = waitingFields.filter((field) => !isSame(said(requested, field), said(frozen, field)));
   if (fields.length === 0 && refusal === undefined) return undefined;
   const isoName = another === undefined ? {} : { isoName: another };
   const changedTo = (which: readonly string[]) => ({ ...frozen, ...pick(requested, which) });
@@ -113,12 +115,16 @@ function changesOf(
   return { effective, atBoot, elsewhere, refusal, fields, warnings };
 }
 
-/** Whether the spec says nothing in other words than the settings in force. That is quickly found out, of most VMs, in every pass. */
+/**
+ * Whether the spec says nothing in other words than the settings in force, and no port is asked for that is not among them. That is quickly found
+ * out, of most VMs, in every pass.
+ */
 function isAsPlaced({ spec, config }: Asked, { ports = [] }: EffectiveSettings): boolean {
   const placed: Named = config;
   const isNoOther = (field: keyof VmSpec) =>
     spec[field] === undefined || isDeepStrictEqual(spec[field], placed[field]);
-  return waitingFields.every(isNoOther) && (config.ports ?? []).length === ports.length;
+  const isInForce = (asked: unknown) => ports.some((port) => isDeepStrictEqual(port, asked));
+  return waitingFields.every(isNoOther) && (config.ports ?? []).every(isInForce);
 }
 
 /** As a pod's annotation says them: there a member that is undefined is none, and settings that have it would be others. */
@@ -135,7 +141,9 @@ export function isPlacementField(field: string): boolean {
 
 /** Whether the two say the same of which node is chosen; a PriorityClass says nothing of that. */
 export function isForSameNodes(one: EffectiveSettings, other: EffectiveSettings): boolean {
-  return placementFields.every((field) => field === 'priorityClassName' || isSame(one, other, field));
+  return placementFields.every(
+    (field) => field === 'priorityClassName' || isSame(ofPod(one, field), ofPod(other, field)),
+  );
 }
 
 function askedOf({ spec }: Vm, frozen: EffectiveSettings): Asked {
@@ -186,13 +194,8 @@ export function anotherMedium(
 }
 
 /** What the spec is merged over; a medium is named there, as in a VMConfig, and ports are asked for whether or not they were allowed. */
-export function asConfig({
-  isoName,
-  iso: _iso,
-  ports = [],
-  portsNotAllowed = [],
-  ...others
-}: EffectiveSettings): VmConfigSpec {
+export function asConfig(settings: EffectiveSettings): VmConfigSpec {
+  const { isoName, iso: _iso, ports = [], portsNotAllowed = [], ...others } = withoutRest(settings);
   const asked = [...ports, ...portsNotAllowed];
   return {
     ...others,
@@ -203,8 +206,8 @@ export function asConfig({
 
 type Named = Readonly<Record<string, unknown>>;
 
-function isSame(one: EffectiveSettings, other: EffectiveSettings, field: string): boolean {
-  return isDeepStrictEqual(meaningOf(ofPod(one, field)), meaningOf(ofPod(other, field)));
+function isSame(one: Partial<EffectiveSettings>, other: Partial<EffectiveSettings>): boolean {
+  return isDeepStrictEqual(meaningOf(one), meaningOf(other));
 }
 
 /** Of the ports only those of the node are the pod's; what becomes of a data disk in the end is not. */
@@ -213,6 +216,12 @@ function ofPod(settings: EffectiveSettings, field: string): Partial<EffectiveSet
   if (field === 'ports') return { ports: ports.filter(({ nodePort }) => nodePort !== undefined) };
   if (field === 'disks') return { disks: disks.map(({ whenDeleted: _whenDeleted, ...disk }) => disk) };
   return pick(settings, [field]);
+}
+
+/** The next pod is made with the ports on its IP as well. */
+function ofNextPod(settings: EffectiveSettings, field: string): Partial<EffectiveSettings> {
+  const { ports = [] } = settings;
+  return field === 'ports' ? { ports } : ofPod(settings, field);
 }
 
 function pick(settings: EffectiveSettings, fields: readonly string[]): Named {

@@ -1,6 +1,6 @@
 import { defaults, forbiddenHostPorts, type PortRange } from '../../../api/meta.ts';
 import { portWarning } from '../../../api/portwarning.ts';
-import type { PortMapping } from '../../../api/ports.ts';
+import { onPodsIp, type PortMapping } from '../../../api/ports.ts';
 import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
 import type { EffectiveSettings, VmSpec } from '../../../api/vm.ts';
 import { memoryOnDiskRefusal } from '../facts/claim.ts';
@@ -195,7 +195,10 @@ function merge(spec: VmSpec, config: VmConfigSpec | undefined): Settings {
   };
 }
 
-/** A mapping that cannot be is left out with a warning and stops nothing (contract: `reservedPorts`). */
+/**
+ * A mapping that cannot be is left out with a warning and stops nothing (contract: `reservedPorts`). Only its port of the node is: the guest's is
+ * open on the pod's IP.
+ */
 function usablePorts(
   ports: readonly PortMapping[],
   { hostPortsAllowed: allowed, portsInForce = [], portsLeftOut = [] }: EffectiveInput,
@@ -221,7 +224,7 @@ function usablePorts(
     warnings.push(`${notAllowed(nodePort)} ${ranges}; the mapping is left out`);
     portsNotAllowed.push(mapping);
   }
-  return { mapped, portsNotAllowed };
+  return { mapped: [...mapped, ...onPodsIp(portsNotAllowed)], portsNotAllowed };
 }
 
 /** How the warning begins that says of a port of the node that it is not allowed. */

@@ -24,6 +24,18 @@ const unsaid: Members = {
 };
 
 /**
+ * The settings without the ports on the pod's IP that are all that is left of mappings which the installation did not allow. They follow from
+ * those, and pods of earlier builds lack them. Pure.
+ */
+export function withoutRest(settings: EffectiveSettings): EffectiveSettings {
+  const { ports = [], portsNotAllowed = [], ...others } = settings;
+  if (portsNotAllowed.length === 0) return settings;
+  const notAllowed = new Set(portsNotAllowed.map(portText));
+  const kept = ports.filter((port) => port.nodePort !== undefined || !notAllowed.has(portText(port)));
+  return { ...others, portsNotAllowed, ...(kept.length === 0 ? {} : { ports: kept }) };
+}
+
+/**
  * What settings mean, whatever words they are said in: quantities are numbers, and what holds anyway is as if nothing were said of it. Clients
  * that send all their defaults ask for nothing else by it. Pure.
  */

@@ -43,11 +43,12 @@ export function arePortsReported({ status }: Vm, effective: EffectiveSettings): 
 const beginning = 'ports without a nodePort that are not open on the pod: ';
 
 /** The warnings of a VM with one about its ports where the runner could not open some, and without it once it could. */
-export function withPortWarning({ runner, effective }: Known, warnings: readonly string[]): string[] {
+export function withPortWarning(known: Known, warnings: readonly string[]): string[] {
+  const { runner, effective } = known;
   const state = runner?.state;
   if (state === undefined) return [...warnings];
   const others = warnings.filter((warning) => !warning.startsWith(beginning));
-  const open = new Set((state.ports ?? []).map(portText));
+  const open = new Set(openPorts(known).map(portText));
   const missing = livePorts(runnerPorts(effective), effective).filter((port) => !open.has(portText(port)));
   const why =
     state.ports === undefined ? 'the runner of this pod is of an older version' : state.portsMessage;

@@ -275,8 +275,23 @@ describe('a pod that was made before the chart values changed', () => {
         'ports: nodePort 20080 is not in the allowed range that its pod was made with; the mapping is left out',
       ],
     });
-    expect(found).not.toHaveProperty('effective.ports');
+    expect(found).toHaveProperty('effective.ports', [{ guestPort: 80, protocol: 'TCP' }]);
   });
+
+  test.each<[string, Partial<VmSpec>, VmConfigSpec | undefined]>([
+    ['of its own', { ports }, undefined],
+    ['of a VMConfig', {}, { ports }],
+  ])(
+    'lacks all of a mapping %s that was not allowed where an earlier build made it',
+    (_whose, spec, config) => {
+      const found = made(spec, config, { hostPortsAllowed: narrow.hostPortsAllowed });
+      const { ports: _rest, ...before } = found.effective;
+      const old = { ...found, pod: annotate(found.pod, JSON.stringify(before)) };
+      const seen = adopted(old, narrow, config);
+      expect(seen).toMatchObject({ kind: 'resolved' });
+      expect(seen).not.toHaveProperty('effective.ports');
+    },
+  );
 
   test.each<[string, Partial<VmSpec>, VmConfigSpec | undefined]>([
     ['of its own', gpu, undefined],

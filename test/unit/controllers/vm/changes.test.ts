@@ -153,6 +153,7 @@ describe('the settings of a placed VM', () => {
   describe('keep the ports of the node that they have, where the installation allows', () => {
     const persistent = { ...effective, disk: { storage: 'Persistent' as const } };
     const mapping = (nodePort: number) => ({ guestPort: 80, nodePort, protocol: 'TCP' as const });
+    const onPod = { guestPort: 80, protocol: 'TCP' as const };
     const allowed = (first: number, last: number) => ({
       ...vmSettings(),
       hostPortsAllowed: [{ first, last }],
@@ -194,9 +195,12 @@ describe('the settings of a placed VM', () => {
           effective: { ports },
           warnings: [],
         });
-        expect(nextSettings(vm, effective, allowed(20_000, 20_050))).toEqual({
+        // An earlier build made its pod without all of the mapping; the next has what is left of it.
+        const next = nextSettings(vm, effective, allowed(20_000, 20_050));
+        expect(next).toMatchObject({ effective: { ports: [onPod] }, warnings: [left] });
+        expect(nextSettings(vm, { ...effective, ports: [onPod] }, allowed(20_000, 20_050))).toEqual({
           kind: 'resolved',
-          effective,
+          effective: { ...effective, ports: [onPod] },
           warnings: [left],
         });
       },
@@ -219,7 +223,7 @@ describe('the settings of a placed VM', () => {
 
     describe('of its VMConfig, which it was placed without', () => {
       const left = 'ports: nodePort 20080 is not in the allowed range 20000-20050; the mapping is left out';
-      const given = [mapping(20_010), mapping(20_080)];
+      const given = [{ ...mapping(20_010), guestPort: 81 }, mapping(20_080)];
       const placed = (spec: Partial<VmSpec>, disk: EffectiveSettings) => {
         const found = effectiveSettings({
           spec: aVm({ spec }).spec,
@@ -245,7 +249,7 @@ describe('the settings of a placed VM', () => {
         const frozen = placed({}, disk);
         const vm = vmOf({}, generation);
         expect(nextSettings(vm, frozen, allowed(20_000, 20_050))).toMatchObject({
-          effective: { ports: given.slice(0, 1) },
+          effective: { ports: [given[0], onPod] },
           warnings: [left],
         });
         const next = nextSettings(vm, frozen, allowed(20_000, 20_099));
@@ -258,6 +262,17 @@ describe('the settings of a placed VM', () => {
         const next = nextSettings(vmOf({ ports: [] }, 2), frozen, allowed(20_000, 20_099));
         expect(next.effective).not.toHaveProperty('ports');
         expect(next.effective).not.toHaveProperty('portsNotAllowed');
+      });
+
+      test('and what is left of it in the next pod, where an earlier build made one without', () => {
+        const { ports: _ports, ...before } = placed({}, effective);
+        const frozen = { ...before, ports: given.slice(0, 1) };
+        const narrow = allowed(20_000, 20_050);
+        expect(changedSettings(vmOf({}, 2), frozen, narrow)).toBeUndefined();
+        expect(nextSettings(vmOf({}, 2), frozen, narrow)).toMatchObject({
+          effective: { ports: [given[0], onPod], portsNotAllowed: given.slice(1) },
+          warnings: [left],
+        });
       });
 
       test('and in the pod that it has nobody has changed anything', () => {

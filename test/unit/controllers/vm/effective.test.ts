@@ -411,12 +411,21 @@ describe('the other settings', () => {
     },
   );
 
+  test('what is left of a mapping that is not allowed is the port on the IP of the pod, behind the others', () => {
+    const own = { nodePort: 30_080, guestPort: 8443, protocol: 'TCP' as const };
+    const web = { nodePort: 30_081, guestPort: 80, protocol: 'TCP' as const };
+    const other = { guestPort: 443, protocol: 'TCP' as const };
+    expect(effectiveSettings(input({ spec: { ports: [own, web, other] } }))).toMatchObject({
+      settings: { ports: [other, { guestPort: 80, protocol: 'TCP' }], portsNotAllowed: [own, web] },
+    });
+  });
+
   test('a mapping that a pod was made without is left out of it, whatever is allowed by now', () => {
     const left = { nodePort: 20000, guestPort: 80, protocol: 'TCP' as const };
-    const other = { ...left, nodePort: 20001 };
+    const other = { ...left, guestPort: 81, nodePort: 20001 };
     const result = effectiveSettings(input({ spec: { ports: [left, other] }, portsLeftOut: [left] }));
     expect(result).toMatchObject({
-      settings: { ports: [other], portsNotAllowed: [left] },
+      settings: { ports: [other, { guestPort: 80, protocol: 'TCP' }], portsNotAllowed: [left] },
       warnings: [
         'ports: nodePort 20000 is not in the allowed range that its pod was made with; the mapping is left out',
       ],
@@ -433,7 +442,9 @@ describe('the other settings', () => {
         `ports: nodePort ${nodePort} is not in the allowed range 20000-29999; the mapping is left out`,
       ],
     });
-    expect(result.kind === 'effective' && result.settings.ports).toBeUndefined();
+    expect(result.kind === 'effective' && result.settings.ports).toEqual([
+      { guestPort: 80, protocol: 'TCP' },
+    ]);
   });
 });
 

@@ -6,6 +6,9 @@ import {
   withoutPorts,
   withPodsPorts,
 } from '../../../../../src/controllers/vm/pod/leftoutports.ts';
+import { runnerPorts } from '../../../../../src/controllers/vm/pod/podports.ts';
+import { arePortsPending } from '../../../../../src/controllers/vm/runner/openports.ts';
+import type { RunnerState } from '../../../../../src/api/runner.ts';
 import { aPod, effective } from '../builders.ts';
 
 const web = { nodePort: 20_080, guestPort: 80, protocol: 'TCP' } as const;
@@ -23,17 +26,41 @@ function podWith(ports: { hostPort: number; protocol?: string }[]): Pod {
   return { ...pod, spec: { ...pod.spec, containers: [{ ...first!, ports: open }, ...others] } };
 }
 
-test('the settings of a pod are those of the VM without the ports that are taken', () => {
-  expect(withoutPorts(settings, [{ port: 20_053, protocol: 'UDP' }]).ports).toEqual([web, dnsOverTcp, inPod]);
+test('the settings of a pod are those of the VM without the ports of the node that are taken', () => {
+  expect(withoutPorts(settings, [{ port: 20_053, protocol: 'UDP' }]).ports).toEqual([
+    web,
+    dnsOverTcp,
+    inPod,
+    { guestPort: 53, protocol: 'UDP' },
+  ]);
   expect(withoutPorts(settings, [])).toBe(settings);
   expect(withoutPorts(effective, [{ port: 1, protocol: 'TCP' }]).ports).toEqual([]);
 });
 
-describe('the mappings that a pod was made without', () => {
+test.each([22, 5900, 8443, 8444, 64_000, 64_032])(
+  'nothing is left over TCP of a mapping to port %i of the guest, which has another number on the pod',
+  (guestPort) => {
+    const over = (protocol: 'TCP' | 'UDP') => ({ nodePort: 20_001, guestPort, protocol });
+    const both = { ...effective, ports: [over('TCP'), over('UDP')] };
+    const taken = both.ports.map(({ nodePort, protocol }) => ({ port: nodePort, protocol }));
+    expect(withoutPorts(both, taken).ports).toEqual([{ guestPort, protocol: 'UDP' }]);
+  },
+);
+
+describe('the mappings of whose ports of the node a pod was made without', () => {
   test('are those with a port of the node that no container has; TCP goes without saying', () => {
     const pod = podWith([{ hostPort: 20_080 }, { hostPort: 20_053, protocol: 'UDP' }]);
     expect(leftOutPorts(pod, settings)).toEqual([dnsOverTcp]);
-    expect(withPodsPorts(settings, pod).ports).toEqual([web, dns, inPod]);
+    expect(withPodsPorts(settings, pod).ports).toEqual([web, dns, inPod, { guestPort: 53, protocol: 'TCP' }]);
+  });
+
+  test('lead to the guest from its IP as well where an earlier build made it without, which needs no other pod', () => {
+    const pod = podWith([{ hostPort: 20_080 }]);
+    const made = { ports: runnerPorts({ ports: [web, inPod] }) } as RunnerState;
+    expect(arePortsPending(made, withPodsPorts(settings, pod))).toBe(true);
+    const open = { ports: runnerPorts(withPodsPorts(settings, pod)) } as RunnerState;
+    expect(open.ports).toContainEqual({ podPort: 53, guestPort: 53, protocol: 'TCP' });
+    expect(arePortsPending(open, withPodsPorts(settings, pod))).toBe(false);
   });
 
   test('are none where it has all', () => {

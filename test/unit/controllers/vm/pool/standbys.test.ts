@@ -168,6 +168,14 @@ describe('a VM that names the VMConfig of a pool', () => {
     expect(served({ tolerations }, { settings: { tolerations: [taint] } })).toBe(true);
   });
 
+  test('gets one that an earlier build made without what is left of a port that is not allowed', () => {
+    const rest = { guestPort: 80, protocol: 'TCP' } as const;
+    const portsNotAllowed = [{ ...rest, nodePort: 30_080 }];
+    expect(served({ ports: [rest], portsNotAllowed }, { settings: { portsNotAllowed } })).toBe(true);
+    const other = { ...rest, guestPort: 81 };
+    expect(served({ ports: [rest, other], portsNotAllowed }, { settings: { portsNotAllowed } })).toBe(false);
+  });
+
   test.each<[what: string, asked: Partial<EffectiveSettings>]>([
     ['more CPUs', { cpu: 4 }],
     ['a little more memory', { memory: '256.001Mi' }],

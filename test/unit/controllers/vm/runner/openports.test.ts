@@ -102,6 +102,12 @@ describe('a warning of ports that could not be opened', () => {
     ]);
   });
 
+  test('is none of those that the pod of such a runner was made with', () => {
+    const spec = { ports: [http] };
+    const made = aPod({ metadata: { annotations: { [annotations.runnerSpec]: JSON.stringify(spec) } } });
+    expect(withPortWarning({ ...known(runnerState()), pod: made }, [])).toEqual([]);
+  });
+
   test('stays while the runner does not answer, and waits while nobody knows why', () => {
     expect(withPortWarning(known(undefined), [told])).toEqual([told]);
     expect(withPortWarning(known(runnerState({ ports: [] })), [])).toEqual([]);
