@@ -375,6 +375,12 @@ export const explanation = z
           fits: z.boolean(),
           reasons: z.array(z.string()),
           free: z.number(),
+          withoutPorts: z
+            .array(z.string())
+            .optional()
+            .describe(
+              'Only where it fits: ports of the node that the VM would go without there since they are taken. It goes to a node with all ports where one fits.',
+            ),
           warmStart: z
             .object({ fromMemory: z.boolean(), message: z.string() })
             .optional()

@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createGateway } from '../../src/http/legacy/gateway.ts';
 import { rows } from '../../src/http/legacy/table.ts';
-import { annotations } from '../../src/api/meta.ts';
-import { vmConfigs } from '../../src/api/resources.ts';
+import { annotations, namespaces as ours, objectNames } from '../../src/api/meta.ts';
+import { configMaps, namespaces, vmConfigs } from '../../src/api/resources.ts';
 import type { RunnerSpecInput } from '../../src/api/runner.ts';
 import { inProcess } from '../integration/cli/inprocess.ts';
 import { type VmNamespace, type VmWorld, vmWorld } from '../integration/vm/harness.ts';
@@ -24,6 +24,12 @@ beforeAll(async () => {
   world = await vmWorld();
   space = await world.namespace('takenport');
   await world.kubelet.addNode({ name: 'n1', allocatable: { cpu: '32', memory: '64Gi', pods: '100' } });
+  // What the chart writes, for `svc3 vm explain`.
+  await world.client.create(namespaces, { metadata: { name: ours.system } });
+  await world.client.create(configMaps, {
+    metadata: { name: objectNames.settings, namespace: ours.system },
+    data: { SVC3_RUNNER_IMAGE: 'registry.example.com/svc3-runner:test' },
+  });
   operator = await startVmOperator(world.client);
   api = await startTestApi(world.client, {}, (services) => ({
     surfaces: (authenticator) => [createGateway(authenticator, rows, services.settings.defaultNamespace)],
@@ -91,7 +97,7 @@ test('2.4.x says it once where it runs several', async () => {
   expect([headers['warning']].flat()).toEqual([expect.stringContaining('20080/TCP is taken')]);
 });
 
-test('the command line runs the VM and warns', async () => {
+test('the command line runs the VM and warns, and explains of which nodes it has no port', async () => {
   const env = { KUBECONFIG: world.controlPlane.kubeconfigPath, SVC3_DEFAULT_NAMESPACE: space.name };
   const { code, stdout, stderr } = await svc3(
     ['vm', 'deploy', 'cli', '-i', image, '-c', '1', '-p', '20080:80', '-o', 'json'],
@@ -99,4 +105,7 @@ test('the command line runs the VM and warns', async () => {
   );
   expect(code, stderr).toBe(0);
   expect(JSON.parse(stdout)[0].portWarnings).toContain(taken);
+  const explained = await svc3(['vm', 'explain', 'cli'], { env });
+  expect(explained.stdout).toMatch(/^NODE +FITS +FREE +REASONS +WITHOUT PORTS$/m);
+  expect(explained.stdout).toMatch(/^n1 +yes +\d+% +- +20080\/TCP$/m);
 });

@@ -93,11 +93,23 @@ const nodeView: View<NodeRow> = {
   ],
 };
 
-/** Only of a VM that has a memory to go on from. */
-const startView: View<NodeRow> = {
-  ...nodeView,
-  columns: [...nodeView.columns, { header: 'START', value: ({ warmStart }) => startText(warmStart) }],
+type NodeColumn = View<NodeRow>['columns'][number];
+
+/** Only of a VM that asks for a port of the node which is taken on one. */
+const portsColumn: NodeColumn = {
+  header: 'WITHOUT PORTS',
+  value: ({ withoutPorts = [] }) => withoutPorts.join(', '),
 };
+
+/** Only of a VM that has a memory to go on from. */
+const startColumn: NodeColumn = { header: 'START', value: ({ warmStart }) => startText(warmStart) };
+
+function nodeViewOf(nodes: readonly NodeRow[]): View<NodeRow> {
+  const hasPorts = nodes.some(({ withoutPorts }) => withoutPorts !== undefined);
+  const hasStart = nodes.some(({ warmStart }) => warmStart !== undefined);
+  const more = [...(hasPorts ? [portsColumn] : []), ...(hasStart ? [startColumn] : [])];
+  return { ...nodeView, columns: [...nodeView.columns, ...more] };
+}
 
 function startText(start: NodeRow['warmStart']): string {
   if (start === undefined) return '';
@@ -124,13 +136,9 @@ function page({ item, conditions, warnings, nodes = [], events }: Explanation, n
     ...(conditions.length === 0
       ? ['Nothing is known about it yet: is the operator running?']
       : table(conditionView, conditions, now)),
-    ...(nodes.length === 0 ? [] : table(hasStart(nodes) ? startView : nodeView, nodes, now)),
+    ...(nodes.length === 0 ? [] : table(nodeViewOf(nodes), nodes, now)),
     ...(events.length === 0 ? [] : table(eventView, events, now)),
   ].join('\n');
-}
-
-function hasStart(nodes: readonly NodeRow[]): boolean {
-  return nodes.some(({ warmStart }) => warmStart !== undefined);
 }
 
 function table<T>(view: View<T>, rows: readonly T[], now: Date): string[] {

@@ -61,7 +61,7 @@ export function explainVm({ vm, config, image, nodes, pods, vms, settings }: Exp
   const request = placementRequest(vm, effective, settings, memory);
   const architecture = frozen?.architecture ?? architectureOf({ vm, config, image });
   // Where nothing but reserved ports is in the way the VM goes without them (`placeLeavingOut`).
-  return explain(inventory, { ...request, architecture, reservedPorts: [] });
+  return explain(inventory, { ...request, architecture, reservedPorts: [] }, request.reservedPorts);
 }
 
 /** Undefined where nobody says it, as of an image of a registry. */

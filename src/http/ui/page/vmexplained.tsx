@@ -25,6 +25,12 @@ const nodeColumns: readonly Column<Verdict>[] = [
   { title: 'Reasons', cell: ({ reasons }) => reasons.join('; ') },
 ];
 
+/** Only where a port of the node that the VM asks for is taken. */
+const portsColumn: Column<Verdict> = {
+  title: 'Without ports',
+  cell: ({ withoutPorts = [] }) => withoutPorts.join(', '),
+};
+
 /** Only where the VM has a memory to go on from. */
 const startColumn: Column<Verdict> = { title: 'Start', cell: ({ warmStart }) => startText(warmStart) };
 
@@ -34,8 +40,9 @@ function startText(start: Verdict['warmStart']): string {
 }
 
 function columnsFor(nodes: readonly Verdict[]): readonly Column<Verdict>[] {
+  const hasPorts = nodes.some(({ withoutPorts }) => withoutPorts !== undefined);
   const hasStart = nodes.some(({ warmStart }) => warmStart !== undefined);
-  return hasStart ? [...nodeColumns, startColumn] : nodeColumns;
+  return [...nodeColumns, ...(hasPorts ? [portsColumn] : []), ...(hasStart ? [startColumn] : [])];
 }
 
 /** Why a VM is as it is: conditions, what each node says of it while it has none, events. */

@@ -87,7 +87,7 @@ test('a VM that was placed is judged by what its next pod has', () => {
   expect(reasonsOf({ effective: settings, suspendedTo: 'Disk' })).toEqual([]);
 });
 
-test('a node on which the VM would go without a port that is taken fits; what it lacks beside that is told', () => {
+test('a node on which the VM would go without a port that is taken fits, and says so; what it lacks beside that is told', () => {
   const vm = aVm({ spec: { cpu: 3, ports: [{ nodePort: 20000, guestPort: 80, protocol: 'TCP' }] } });
   const owner = aPod({ nodeName: 'n1' });
   const containers = [{ name: 'c', ports: [{ containerPort: 80, hostPort: 20000 }] }];
@@ -104,6 +104,9 @@ test('a node on which the VM would go without a port that is taken fits; what it
     ['Insufficient cpu'],
     ['node(s) were reserved for another namespace'],
   ]);
+  expect(told.map(({ withoutPorts }) => withoutPorts)).toEqual([['20000/TCP'], undefined, undefined]);
+  const [free] = explainVm({ vm, config: undefined, nodes, pods: pods.slice(1), vms: [], settings });
+  expect(free).not.toHaveProperty('withoutPorts');
 });
 
 test('where nobody names an image there is no Image, and no verdict', () => {
