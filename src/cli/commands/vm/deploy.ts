@@ -151,10 +151,7 @@ function minutesOf(timeout: number | undefined, noWait: boolean): number | undef
 
 /** A deploy goes on without who asked for it. */
 function leftBehind(name: string | undefined, generates: boolean, minutes: number | undefined): string {
-  const end =
-    minutes === undefined
-      ? ''
-      : `, and is removed if it does not run within ${minutes} minutes`;
+  const end = minutes === undefined ? '' : `, and is removed if it does not run within ${minutes} minutes`;
   const fate = `goes on starting${end}`;
   return name === undefined || generates
     ? `a VM that was created ${fate}: svc3 vm list shows it`
