@@ -326,13 +326,14 @@ describe('VMs', () => {
 });
 
 describe('changes of a VM', () => {
+  const placed = { ...runningStatus, effective: { ...runningStatus.effective!, tag: 'fast' } };
   const waits = 'spec.cpu, spec.memory apply when the guest is started next';
 
   beforeAll(async () => {
     await call('POST', ns('/vms?wait=false'), {
       body: { name: 'changed', image, tag: 'fast', readiness: { http: { port: 80, path: '/up' } } },
     });
-    await reportVm(cluster.client, await vmNamed('changed'), runningStatus);
+    await reportVm(cluster.client, await vmNamed('changed'), placed);
     const { changes } = api.services.caches.vms;
     const runs = (vm: Vm | undefined) => vm?.status?.effective !== undefined;
     await changes.until({ name: 'changed', namespace }, runs, AbortSignal.timeout(60_000));
@@ -349,9 +350,9 @@ describe('changes of a VM', () => {
     const vm = await vmNamed('changed');
     expect(vm.spec).toMatchObject({ cpu: 4, memory: '8192Mi', tag: 'fast' });
     expect(vm.spec.readiness).toEqual({ tcp: { port: 22 } });
-    const { conditions = [] } = runningStatus;
+    const { conditions = [] } = placed;
     await reportVm(cluster.client, vm, {
-      ...runningStatus,
+      ...placed,
       conditions: [...conditions, condition('RestartRequired', 'True', 'SpecChanged', waits)],
       warnings: ['the screen has no dots'],
     });
