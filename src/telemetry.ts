@@ -1,13 +1,14 @@
 import { createServer } from 'node:http';
 import type { Server } from 'node:http';
 import { once } from 'node:events';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { pino } from 'pino';
 import type { DestinationStream, Logger } from 'pino';
 import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
 import type { ControllerMetrics } from './controller/controller.ts';
 import type { WorkqueueState } from './controller/workqueue.ts';
 import { Durations } from './durations.ts';
+import { keepFresh } from './fresh.ts';
 import type { EventDropReason } from './kube/eventqueue.ts';
 import type { Call } from './kube/transport.ts';
 
@@ -288,6 +289,44 @@ async function closeServer(server: Server): Promise<void> {
   }
 }
 
+/**
+ * For how long the text of the metrics is good: however many ask, about a twentieth of the process goes to it. At most a third of the usual time
+ * between two scrapes: alerts compare ages of conditions with a minute of grace. In milliseconds.
+ */
+const freshTextMs = (tookMs: number): number => Math.min(20 * tookMs, 10_000);
+
+/** A kubelet's probe is over in milliseconds, and a Prometheus keeps one connection. In milliseconds. */
+const timeouts = {
+  headersTimeout: 5_000,
+  requestTimeout: 5_000,
+  connectionsCheckingInterval: 1_000,
+} as const;
+/** Of what is sent nothing was taken for so long. In milliseconds. */
+const stuckMs = 15_000;
+
+const mostOfAnAddress = 64;
+
+/**
+ * Everybody in the cluster may connect. Who has too many connections loses the oldest of its own: with a limit for all together, which refuses the
+ * newest, one pod could keep the kubelet's probes out, and so have the process ended.
+ */
+function limitConnections(server: Server): void {
+  const byAddress = new Map<string, Set<Socket>>();
+  server.on('connection', (socket: Socket) => {
+    const address = socket.remoteAddress ?? '';
+    const own = byAddress.get(address) ?? new Set<Socket>();
+    byAddress.set(address, own.add(socket));
+    socket.once('close', () => {
+      own.delete(socket);
+      if (own.size === 0 && byAddress.get(address) === own) byAddress.delete(address);
+    });
+    const [oldest] = own;
+    if (own.size <= mostOfAnAddress || oldest === undefined) return;
+    own.delete(oldest);
+    oldest.destroy();
+  });
+}
+
 /** Serves `/livez`, `/readyz` and `/metrics` for the kubelet and Prometheus; nothing else. */
 export async function serveHealth({
   port,
@@ -296,8 +335,9 @@ export async function serveHealth({
   live,
   metrics,
 }: HealthOptions): Promise<HealthServer> {
-  const server = createServer((request, response) => {
-    const path = (request.url ?? '').split('?', 1)[0];
+  const fresh = keepFresh<Buffer>(freshTextMs);
+  const server = createServer(timeouts, (request, response) => {
+    const [path = ''] = (request.url ?? '').split('?', 1);
     const answer = (ok: boolean): void => {
       response.writeHead(ok ? 200 : 503, { 'content-type': 'text/plain' }).end(ok ? 'ok\n' : 'not ready\n');
     };
@@ -306,7 +346,7 @@ export async function serveHealth({
     } else if (path === '/readyz') {
       answer(ready());
     } else if (path === '/metrics' && metrics !== undefined) {
-      metrics.metrics().then(
+      fresh(path, async () => Buffer.from(await metrics.metrics())).then(
         (text) => response.writeHead(200, { 'content-type': metrics.contentType }).end(text),
         () => response.writeHead(500).end(),
       );
@@ -314,6 +354,8 @@ export async function serveHealth({
       response.writeHead(404).end();
     }
   });
+  server.timeout = stuckMs;
+  limitConnections(server);
   server.listen(port, host);
   await once(server, 'listening');
   server.unref();

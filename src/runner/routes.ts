@@ -15,7 +15,7 @@ import {
 import { memoryParts, type MemoryPart } from '../api/memory.ts';
 import { Svc3Error } from '../errors.ts';
 import type { VmUsage } from '../api/vmusage.ts';
-import { keepFresh } from '../runnerapi/fresh.ts';
+import { keepFresh } from '../fresh.ts';
 import { servesConsole, socketPaths } from './args.ts';
 import { hasEnded } from './bringdown.ts';
 import { type Call, type Route, type StreamRoute } from './control.ts';

@@ -1,4 +1,7 @@
-import { describe, expect, test } from 'vitest';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { Gauge, Registry } from 'prom-client';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Svc3Error } from '../../src/errors.ts';
 import { createLogger, createMetrics, redact, serveHealth } from '../../src/telemetry.ts';
 
@@ -168,4 +171,58 @@ test('health answers for the kubelet and Prometheus, and nothing else', async ()
   ready = true;
   expect(await code('/readyz')).toBe(200);
   await health.close();
+});
+
+/** Of a process that lives and is ready. */
+async function aHealthServer(metrics: Registry): Promise<number> {
+  const yes = () => true;
+  const health = await serveHealth({ port: 0, host: '127.0.0.1', ready: yes, live: yes, metrics });
+  onTestFinished(() => health.close());
+  return health.port;
+}
+
+test('metrics are collected once for all who ask, and again after 20 times what that took', async () => {
+  vi.useFakeTimers({ toFake: ['performance', 'setTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const registry = new Registry();
+  registry.registerMetric(
+    new Gauge({
+      name: 'collected',
+      help: 'How often.',
+      registers: [],
+      collect() {
+        vi.advanceTimersByTime(200);
+        this.inc();
+      },
+    }),
+  );
+  const port = await aHealthServer(registry);
+  const told = async () => {
+    const reply = await fetch(`http://127.0.0.1:${port}/metrics`);
+    return /^collected (\d+)$/m.exec(await reply.text())?.[1];
+  };
+  expect(await Promise.all(Array.from({ length: 50 }, told))).toEqual(Array(50).fill('1'));
+  vi.advanceTimersByTime(3_999);
+  expect(await told()).toBe('1');
+  vi.advanceTimersByTime(1);
+  expect(await told()).toBe('2');
+});
+
+test('who holds many connections to health loses the oldest, and keeps no probe out', async () => {
+  const port = await aHealthServer(new Registry());
+  const open = async (localAddress: string): Promise<Socket> => {
+    const socket = connect({ host: '127.0.0.1', port, localAddress });
+    onTestFinished(() => void socket.destroy());
+    await once(socket, 'connect');
+    return socket.resume();
+  };
+  const kept = await open('127.0.0.2');
+  const oldest = await open('127.0.0.1');
+  const closed = once(oldest, 'close');
+  for (let i = 0; i < 64; i += 1) await open('127.0.0.1');
+  await closed;
+  kept.write('GET /livez HTTP/1.1\r\nhost: health\r\n\r\n');
+  const [answer] = (await once(kept, 'data')) as [Buffer];
+  expect(answer.toString()).toMatch(/^HTTP\/1.1 200 /);
+  expect((await fetch(`http://127.0.0.1:${port}/livez`)).status).toBe(200);
 });

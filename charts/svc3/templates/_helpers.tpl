@@ -238,3 +238,12 @@ OTEL_EXPORTER_OTLP_ENDPOINT: {{ .Values.tracing.endpoint | quote }}
 OTEL_TRACES_SAMPLER_ARG: {{ .Values.tracing.sampleRatio | quote }}
 {{- end }}
 {{- end }}
+
+{{/* The rule of a NetworkPolicy that opens health and metrics. */}}
+{{- define "svc3.metricsIngress" -}}
+ports:
+  - {port: 8081, protocol: TCP}
+{{- with .Values.networkPolicies.metricsFrom }}
+from: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}

@@ -2,7 +2,7 @@ import type { KeyObject } from 'node:crypto';
 import { runnerPort } from '../../api/runner.ts';
 import type { VmUsage } from '../../api/vmusage.ts';
 import { isSvc3Error, messageOf, Svc3Error } from '../../errors.ts';
-import { keepFresh } from '../../runnerapi/fresh.ts';
+import { keepFresh } from '../../fresh.ts';
 import type { VmUsages } from '../server/services.ts';
 import { runnerClientOf } from './runnerconnections.ts';
 

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import type { KeyObject } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { keepFresh } from '../../runnerapi/fresh.ts';
+import { keepFresh } from '../../fresh.ts';
 import { createMetricsTokenVerifier } from '../../runnerapi/metricstoken.ts';
 import { TokenError } from '../../runnerapi/token.ts';
 import type { RunnerCertificate } from '../certificate.ts';

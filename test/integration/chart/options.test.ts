@@ -451,3 +451,23 @@ describe('network policies of VM pods', () => {
     expect(policiesOf(await rendered('--set=networkPolicies.enabled=false'))).toEqual([]);
   });
 });
+
+describe("network policies of svc3's own pods", () => {
+  const health = { ports: [{ port: 8081, protocol: 'TCP' }] };
+  const serving = { ports: [{ port: 8443, protocol: 'TCP' }] };
+  const ingressOf = (objects: readonly Rendered[]) =>
+    ['svc3-api', 'svc3-operator', 'svc3-node-agent'].map(
+      (name) => specOf(objects, 'NetworkPolicy', name)['ingress'],
+    );
+
+  test('open health and metrics to everybody, and where the values name somebody to nobody else', async () => {
+    expect(ingressOf(await rendered())).toEqual([[serving, health], [health], [health]]);
+    const from = [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } } }];
+    const narrow = { ...health, from };
+    expect(ingressOf(await rendered(json('networkPolicies.metricsFrom', from)))).toEqual([
+      [serving, narrow],
+      [narrow],
+      [narrow],
+    ]);
+  });
+});

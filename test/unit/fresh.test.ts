@@ -1,5 +1,5 @@
 import { beforeEach, expect, test, vi } from 'vitest';
-import { keepFresh } from '../../../src/runnerapi/fresh.ts';
+import { keepFresh } from '../../src/fresh.ts';
 
 let asked: string[];
 let fresh: (key: string) => Promise<string>;
