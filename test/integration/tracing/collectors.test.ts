@@ -208,7 +208,13 @@ describe.each<[string, (options: CollectorOptions) => Promise<Collector>]>([
     const collector = await started();
     const operator = await opened(collector);
     const first = { traceId: clientTrace, spanId: '1111111111111111' };
-    const context = { traceId: '2'.repeat(32), spanId: '3'.repeat(16), parentSpanId: undefined, first };
+    const context = {
+      traceId: '2'.repeat(32),
+      spanId: '3'.repeat(16),
+      parentSpanId: undefined,
+      isLater: true,
+      first,
+    };
     const told = spansOfStart(`00-${clientTrace}-${clientSpan}-01`, {
       context,
       hasFailed: true,

@@ -11,7 +11,9 @@ export interface StartContext {
   readonly spanId: string;
   /** Of whoever made the VM; undefined: the trace begins here. */
   readonly parentSpanId: string | undefined;
-  /** The VM's first start, of which this one is a later one. */
+  /** Whether the VM has started before. */
+  readonly isLater: boolean;
+  /** Of a later one, the VM's first start; undefined where that is not recorded. */
   readonly first: { readonly traceId: string; readonly spanId: string } | undefined;
 }
 
@@ -30,6 +32,7 @@ export function firstStart({ metadata }: Vm, isSampled: IsSampled): StartContext
     traceId,
     spanId: startSpanId(metadata.uid, traceId),
     parentSpanId: given?.spanId,
+    isLater: false,
     first: undefined,
   };
 }
@@ -65,6 +68,7 @@ export function startInPod(vm: Vm, pod: Pod, isSampled: IsSampled): StartContext
     traceId,
     spanId: startSpanId(vm.metadata.uid, traceId),
     parentSpanId: undefined,
+    isLater: true,
     first: first === undefined ? undefined : { traceId: first.traceId, spanId: first.spanId },
   };
 }

@@ -90,10 +90,9 @@ interface Times {
 
 function timesOf({ context, vm, pod, seen, endMs }: StartFacts): Times {
   const created = refined(secondOf(pod?.metadata.creationTimestamp), seen.made?.endMs);
-  const beginMs =
-    context.first === undefined
-      ? (refined(secondOf(vm.metadata.creationTimestamp), seen.waitsMs) ?? endMs)
-      : (seen.waitsMs ?? created ?? endMs);
+  const beginMs = context.isLater
+    ? (seen.waitsMs ?? created ?? endMs)
+    : (refined(secondOf(vm.metadata.creationTimestamp), seen.waitsMs) ?? endMs);
   // Clocks of several machines: nothing begins before what it follows from, or ends after the whole.
   const inOrder = (ms: number | undefined, after: number) =>
     ms === undefined ? undefined : Math.min(Math.max(ms, after), Math.max(endMs, beginMs));

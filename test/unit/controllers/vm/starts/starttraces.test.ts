@@ -7,6 +7,7 @@ import type { Pass } from '../../../../../src/controllers/vm/pass.ts';
 import { answerMs, StartTraces } from '../../../../../src/controllers/vm/starts/starttraces.ts';
 import { condition, type StatusDraft } from '../../../../../src/controllers/vm/status/statusdraft.ts';
 import { parseTraceparent } from '../../../../../src/api/traceparent.ts';
+import { traceIdOf } from '../../../../../src/tracing/ids.ts';
 import type { FinishedSpan, Tracer } from '../../../../../src/tracing/span.ts';
 import { aCondition, aPod, aVm, runnerState, runningStatus } from '../builders.ts';
 
@@ -290,6 +291,20 @@ describe('a later start', () => {
     );
     expect(again.parentSpanId).toBeUndefined();
     expect(again.links).toEqual([{ traceId: first.traceId, spanId: first.spanId }]);
+  });
+
+  test('begins when the VM waited for its pod, also where the first is not recorded', () => {
+    const leader = aLeader((traceId) => traceId !== traceIdOf('vm-uid'));
+    const before = aVm({ status: { powerState: 'Running' } });
+    const waitedMs = created + 3_600_000;
+    now = waitedMs;
+    leader.observe(pass(before, undefined, waits));
+    const pod = podFor(leader, before, { uid: 'another' });
+    now += 20;
+    leader.made(before, pod, now);
+    leader.observe(pass(before, { ...pod, status: readyPod() }, runs, answering()));
+    expect(named('start VM')).toMatchObject({ startMs: waitedMs, endMs: waitedMs + 20 });
+    expect(named('start VM').links).toBeUndefined();
   });
 });
 
