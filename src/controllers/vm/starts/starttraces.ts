@@ -42,7 +42,7 @@ export class StartTraces implements VmMemory {
   readonly #starts = new Map<string, Start>();
   /** UID of the pod whose start has been told, by the UID of its VM. */
   readonly #told = new Map<string, string>();
-  /** Failures that have been told, by the UID of the VM. */
+  /** Failures that have been told, by this leader or one before, by the UID of the VM. */
   readonly #failures = new Map<string, Set<string>>();
   /** VMs that were removed, and that the cache still has. */
   readonly #removed = new Set<string>();
@@ -68,7 +68,7 @@ export class StartTraces implements VmMemory {
     const pod = seenPod === undefined || isOfPool(seenPod) ? undefined : seenPod;
     if (pod !== undefined && this.#told.get(uid) === pod.metadata.uid) return;
     if (!this.#starts.has(uid) && isToldBefore(before, pod)) return this.#over(uid, pod);
-    const start = this.#start(before);
+    const start = this.#start(before, pod);
     start.vm = written ?? before;
     this.#see(start, pod, runner?.state);
     if (draft === undefined) return;
@@ -125,10 +125,14 @@ export class StartTraces implements VmMemory {
     for (const [uid, start] of this.#starts) if (start.ready !== undefined) this.#tellReady(uid, start);
   }
 
-  #start(vm: Vm): Start {
+  /** @param pod - that the VM has when it is first looked at */
+  #start(vm: Vm, pod?: Pod): Start {
     const { uid } = vm.metadata;
     let start = this.#starts.get(uid);
     if (start === undefined) {
+      const stalled = findCondition(vm.status?.conditions, 'Stalled');
+      // Whoever wrote it has told it.
+      if (stalled?.status === 'True') this.#isNewFailure(uid, pod, stalled.reason);
       const since = findCondition(vm.status?.conditions, 'Ready')?.lastTransitionTime;
       start = {
         vm,
@@ -192,11 +196,16 @@ export class StartTraces implements VmMemory {
   }
 
   #failed(uid: string, start: Start, outcome: string): void {
+    if (start.isOwn && this.#isNewFailure(uid, start.pod, outcome)) this.#tellFailed(start, outcome);
+  }
+
+  /** Whether the start in this pod has not been known to fail so; it is from now on. */
+  #isNewFailure(uid: string, pod: Pod | undefined, outcome: string): boolean {
     const known = this.#failures.get(uid) ?? new Set();
-    const failure = `${start.pod?.metadata.uid ?? ''} ${outcome}`;
-    if (!start.isOwn || known.has(failure)) return;
+    const failure = `${pod?.metadata.uid ?? ''} ${outcome}`;
+    if (known.has(failure)) return false;
     this.#failures.set(uid, known.add(failure));
-    this.#tellFailed(start, outcome);
+    return true;
   }
 
   #gone(uid: string, outcome: string): void {

@@ -263,6 +263,35 @@ describe('another leader', () => {
     expect(spans).toEqual([]);
   });
 
+  test('tells no failure again that the VM has in its status, but another one, and the start that works out', () => {
+    const other = aLeader();
+    const conditions = [aCondition('Stalled', { reason: 'DiskFileMissing' })];
+    const vm = tracedVm({ status: { ...status, conditions } });
+    const pod = podFor(other, vm, { status: readyPod() });
+    for (let i = 0; i < 2; i += 1) other.observe(pass(vm, pod, stalled));
+    expect(spans).toEqual([]);
+    const denied = { ...stalled.conditions, stalled: condition('True', 'ImagePullDenied', '') };
+    other.observe(pass(vm, pod, { ...stalled, conditions: denied }));
+    expect(named('start VM').error).toBe('ImagePullDenied');
+    spans = [];
+    other.observe(pass(vm, pod, runs, answering()));
+    expect(named('start VM').error).toBeUndefined();
+  });
+
+  test('tells that the next pod of a VM fails as the one before', () => {
+    const other = aLeader();
+    const conditions = [aCondition('Stalled', { reason: 'DiskFileMissing' })];
+    const vm = tracedVm({ status: { ...status, conditions } });
+    other.observe(pass(vm, podFor(other, vm, { status: readyPod() }), waits));
+    const next = podFor(other, vm, { uid: 'another', status: readyPod() });
+    other.made(vm, next, now);
+    other.observe(pass(vm, next, stalled));
+    expect(named('start VM')).toMatchObject({
+      error: 'DiskFileMissing',
+      attributes: { 'k8s.pod.uid': 'another' },
+    });
+  });
+
   test('tells nothing of a VM whose deletion it only sees', () => {
     const other = aLeader();
     const running = tracedVm({ status: { ...status, powerState: 'Running' } });
