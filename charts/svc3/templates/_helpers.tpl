@@ -247,3 +247,9 @@ ports:
 from: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
+
+{{/* Milliseconds of an interval, such as 30s. */}}
+{{- define "svc3.intervalMs" -}}
+{{- $milliseconds := dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 }}
+{{- mul (regexFind "^[0-9]+" . | int64) (index $milliseconds (regexFind "[a-z]+$" .)) }}
+{{- end }}

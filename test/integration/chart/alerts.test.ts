@@ -86,6 +86,7 @@ describe('metrics of VMs', () => {
     ['3s', '3s'],
     ['500ms', '500ms'],
     ['1m', '10s'],
+    ['4m', '10s'],
   ])('that are read every %s are waited for for %s', async (interval, timeout) => {
     const objects = await rendered(on, `--set=vmMetrics.interval=${interval}`);
     const spec = objects.find(({ kind }) => kind === 'PodMonitor')?.spec;

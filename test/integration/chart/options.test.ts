@@ -365,6 +365,19 @@ test.each([
     "at '/remoteRegistries/0'",
   ],
   ['an interval without a unit', ['podMonitor.interval=30'], "at '/podMonitor/interval'"],
+  [
+    'an interval of more digits than are counted',
+    ['vmMetrics.interval=9999999999h'],
+    "at '/vmMetrics/interval'",
+  ],
+  ...['serviceMonitor', 'podMonitor', 'vmMetrics'].flatMap((value): [string, string[], string][] => [
+    [`a ${value} of every 10m`, [`${value}.enabled=true`, `${value}.interval=10m`], `${value}.interval: 10m`],
+    [
+      `a ${value} of every 241s`,
+      [`${value}.enabled=true`, `${value}.interval=241s`],
+      `${value}.interval: 241s`,
+    ],
+  ]),
 ])('%s is refused with the value named', async (_, sets, message) => {
   await expect(helmTemplate(...sets.map((set) => `--set=${set}`))).rejects.toThrow(message);
 });
