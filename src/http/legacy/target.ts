@@ -100,7 +100,10 @@ export async function theVm(call: GatewayCall<unknown>, target: Target, missing:
 }
 
 function theOnly(vms: readonly Vm[], { name, node }: Target, { text, reason = 'NotFound' }: Missing): Vm {
-  if (vms.length === 0) throw new Svc3Error(reason, text);
+  if (vms.length === 0) {
+    const missing = new Svc3Error('NotFound', text);
+    throw reason === 'NotFound' ? missing : new Svc3Error(reason, text, { cause: missing });
+  }
   const there = onNode(vms, node);
   const [vm, another] = there;
   if (vm === undefined)

@@ -100,7 +100,9 @@ const deleteRow = mapped({
     const vm = await theVm(call, { name, node }, missing);
     // Another replica knew that it is gone before this one.
     await remove(call, vm, name).catch((error: unknown) => {
-      throw isSvc3Error(error, 'NotFound') ? new Svc3Error('InternalError', texts.notDeployed) : error;
+      throw isSvc3Error(error, 'NotFound')
+        ? new Svc3Error('InternalError', texts.notDeployed, { cause: error })
+        : error;
     });
     return {
       message: 'Successfully deleted VM',

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Svc3Error } from '../../errors.ts';
 import type { ApiSurface } from './apisurface.ts';
 import { largeBytes, Pieces } from './pieces.ts';
 import { findState, stateOf } from './requeststate.ts';
@@ -48,7 +49,21 @@ export function addSurfaceHeaders(
   void reply.headers({ ...surface.headers?.(route, params) });
 }
 
-/** Writes a refusal in the API surface's words; what we did not expect is logged and told as InternalError. */
+/**
+ * What an administrator has to look at is an error; where somebody else failed, as a kube-apiserver or runner that is away, the access log
+ * says that, and this line why. All else is an answer that svc3 means to give.
+ */
+function logRefusal(refusal: Svc3Error, requestId: string, log: Services['log']): void {
+  const { status, reason, cause } = refusal;
+  if (status < 500) return;
+  const message = 'a request failed';
+  if (cause instanceof Svc3Error) log.debug({ requestId, err: refusal }, message);
+  else if (reason === 'InternalError') log.error({ requestId, err: cause ?? refusal }, message);
+  else if (cause === undefined) log.debug({ requestId, err: refusal }, message);
+  else log.warn({ requestId, err: refusal }, message);
+}
+
+/** Writes a refusal in the API surface's words; what we did not expect is told as InternalError. */
 export function refuse(
   surface: ApiSurface,
   request: FastifyRequest,
@@ -57,9 +72,7 @@ export function refuse(
   log: Services['log'],
 ): FastifyReply {
   const refusal = refusalFrom(error);
-  if (refusal.status >= 500) {
-    log.error({ requestId: request.id, err: refusal.cause ?? refusal }, 'a request failed');
-  }
+  logRefusal(refusal, request.id, log);
   const { retryAfterSeconds } = refusal.details;
   if (refusal.status === 429 || refusal.status === 503)
     void reply.header('retry-after', String(retryAfterSeconds ?? 1));

@@ -169,6 +169,7 @@ export interface HttpSettings {
 }
 
 export interface AccessLog {
+  debug(fields: Record<string, unknown>, message: string): void;
   info(fields: Record<string, unknown>, message: string): void;
   warn(fields: Record<string, unknown>, message: string): void;
   error(fields: Record<string, unknown>, message: string): void;

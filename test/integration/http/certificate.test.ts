@@ -24,7 +24,12 @@ let replicas: readonly TestApi[] = [];
 let broken = 0;
 /** What the replicas have warned of; their clients call them by a name that is set later than their certificate was made. */
 const warned: string[] = [];
-const log = { info() {}, error() {}, warn: (_: object, message: string) => void warned.push(message) };
+const log = {
+  debug() {},
+  info() {},
+  error() {},
+  warn: (_: object, message: string) => void warned.push(message),
+};
 const hosts = ['vms.example.com'];
 const stopping = new AbortController();
 const timeouts = { timeout: 60_000, interval: 100 };

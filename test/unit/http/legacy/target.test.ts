@@ -34,7 +34,7 @@ const waiting = (name: string): Vm => {
 const deleting = 'DELETE /resources/vm/delete';
 /** The rows that work on one VM, and what they need beside its name. */
 const verbs: readonly [row: string, more: object, missing: object][] = [
-  [deleting, {}, { reason: 'InternalError', message: notDeployed }],
+  [deleting, {}, { reason: 'InternalError', message: notDeployed, cause: { reason: 'NotFound' } }],
   ['POST /resources/vm/exec/stop', {}, { reason: 'NotFound', message: noDeployments }],
   ['POST /resources/vm/exec/revert', {}, { reason: 'NotFound', message: noDeployments }],
   ['POST /resources/image/save', { new_name: 'saved' }, { reason: 'NotFound', message: notDeployed }],

@@ -9,7 +9,12 @@ const settingsWith = (environment: Record<string, string>) => readSettings(ApiSe
 /** What the log warns of where this certificate is taken and the api has this base URL. */
 async function warnings(names: readonly string[], baseUrl: string | undefined): Promise<string[]> {
   const said: string[] = [];
-  const log = { info() {}, error() {}, warn: (_: object, message: string) => void said.push(message) };
+  const log = {
+    debug() {},
+    info() {},
+    error() {},
+    warn: (_: object, message: string) => void said.push(message),
+  };
   const settings = settingsWith(baseUrl === undefined ? {} : { SVC3_API_BASE_URL: baseUrl });
   reportCertificate(await selfSigned(names), key, outsideNames(settings), log);
   return said;

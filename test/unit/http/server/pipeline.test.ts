@@ -28,7 +28,7 @@ let app: FastifyInstance;
 let context: PipelineContext;
 const ended = vi.fn();
 const answered = vi.fn();
-const logged = vi.fn();
+const log = { debug: vi.fn(), warn: vi.fn(), error: vi.fn() };
 const handler = vi.fn<(call: Call<unknown, unknown, unknown>) => Reply | Promise<Reply>>();
 
 const caller: Caller = {
@@ -81,13 +81,13 @@ beforeEach(() => {
   steps = [];
   forbidden = false;
   isWhole = true;
-  for (const mock of [ended, answered, logged, handler]) mock.mockReset();
+  for (const mock of [ended, answered, ...Object.values(log), handler]) mock.mockReset();
   handler.mockImplementation(() => {
     steps.push('handled');
     return { body: { ok: true } };
   });
   context = {
-    services: { log: { error: logged } } as never,
+    services: { log } as never,
     limits: {
       short: new ConcurrencyLimit(2, 'requests'),
       long: new ConcurrencyLimit(1, 'waiting requests'),
@@ -385,17 +385,43 @@ describe('a refusal', () => {
     handler.mockRejectedValue(fault);
     const { statusCode, payload } = await get();
     expect([statusCode, payload.includes('hunter2')]).toEqual([500, false]);
-    expect(logged).toHaveBeenCalledExactlyOnceWith(
+    expect(log.error).toHaveBeenCalledExactlyOnceWith(
       expect.objectContaining({ err: fault }),
       'a request failed',
     );
+  });
+
+  const refused = new Error('connect ECONNREFUSED');
+  test.each<[string, 'debug' | 'warn' | 'error', Svc3Error]>([
+    ['a deploy that goes on', 'debug', new Svc3Error('Timeout', 'VM web does not run yet')],
+    ['remote registries of which none answers', 'debug', new Svc3Error('BadGateway', 'no answer')],
+    ['a server with too much to do', 'debug', new Svc3Error('ServiceUnavailable', 'later')],
+    [
+      'an answer that 2.4.x gives with 500',
+      'debug',
+      new Svc3Error('InternalError', 'none', { cause: new Svc3Error('NotFound', 'none') }),
+    ],
+    [
+      'a kube-apiserver that is away',
+      'warn',
+      new Svc3Error('ServiceUnavailable', 'cannot be reached', { cause: refused }),
+    ],
+    ['a kube-apiserver that fails', 'error', new Svc3Error('InternalError', 'etcd has no leader')],
+  ])('of %s is logged as %s only', async (_, level, error) => {
+    serve();
+    handler.mockRejectedValue(error);
+    expect((await get()).statusCode).toBe(error.status);
+    const levels = Object.entries(log).flatMap(([name, said]) =>
+      said.mock.calls.map(([{ err }]) => [name, err]),
+    );
+    expect(levels).toEqual([[level, error]]);
   });
 
   test('that the caller has caused is not logged, and changes nothing about connection or login', async () => {
     serve();
     handler.mockRejectedValue(new Svc3Error('Conflict', 'no'));
     const { headers } = await get();
-    expect(logged).not.toHaveBeenCalled();
+    for (const said of Object.values(log)) expect(said).not.toHaveBeenCalled();
     expect([headers['www-authenticate'], headers['warning'], headers.connection]).toEqual([
       undefined,
       undefined,
