@@ -15,7 +15,9 @@ export function seedFiles(spec: RunnerSpec, userData?: Buffer): IsoFile[] {
   const keys = spec.sshAuthorizedKeys;
   const isOurs = userData === undefined;
   const meta = { ...metadata, ...reserved, ...(isOurs ? {} : { 'public-keys': keys }), svc3: metadata };
-  const own = () => text(`#cloud-config\n${yaml({ ssh_authorized_keys: keys })}`);
+  // Without keys it names none: cloud-init then has those of the image.
+  const own = () =>
+    text(`#cloud-config\n${keys.length === 0 ? '{}\n' : yaml({ ssh_authorized_keys: keys })}`);
   return [
     { name: 'meta-data', content: text(yaml(meta)) },
     { name: 'user-data', content: isOurs ? own() : userData },
@@ -40,6 +42,7 @@ function hostname(name: string): string {
 function yaml(value: Record<string, string | readonly string[] | Record<string, string>>): string {
   const lines = Object.entries(value).map(([name, member]) => {
     if (typeof member === 'string') return `${key(name)}: ${scalar(member)}`;
+    if (Array.isArray(member) && member.length === 0) return `${key(name)}: []`;
     if (Array.isArray(member))
       return [`${key(name)}:`, ...member.map((item) => `  - ${scalar(item)}`)].join('\n');
     const members = Object.entries(member).map(([inner, item]) => `  ${key(inner)}: ${scalar(item)}`);

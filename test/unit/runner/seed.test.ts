@@ -44,6 +44,12 @@ describe('the seed', () => {
     expect(read(spec)[1]).toEqual({ ssh_authorized_keys: ['ssh-ed25519 AAAA me@here'] });
   });
 
+  test('without keys names none: cloud-init keeps those of the image, and fails where there is no list', () => {
+    expect(seedFiles(aSpec())[1]?.content.toString('utf8')).toBe('#cloud-config\n{}\n');
+    const [meta] = seedFiles(aSpec(), Buffer.from('#!/bin/sh\n'));
+    expect(parse(meta?.content.toString('utf8') ?? '')).toMatchObject({ 'public-keys': [] });
+  });
+
   test('carries user data of a Secret to the byte, and the keys where cloud-init adds them', () => {
     const spec = aSpec({
       sshAuthorizedKeys: ['ssh-ed25519 AAAA me@here'],
