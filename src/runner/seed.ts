@@ -51,8 +51,12 @@ function yaml(value: Record<string, string | readonly string[] | Record<string, 
   return `${lines.join('\n')}\n`;
 }
 
+/** As cloud-init documents them: readers that know no YAML find them at the start of a line. */
+const plainKeys = ['instance-id', 'local-hostname', 'public-keys', 'ssh_authorized_keys', 'svc3'];
+
+/** Names of metadata are quoted: `no`, `on` and `null` are no text in the YAML of cloud-init, which writes no instance data for keys that are none. */
 function key(name: string): string {
-  return /^[A-Za-z_][A-Za-z0-9_-]*$/.test(name) ? name : scalar(name);
+  return plainKeys.includes(name) ? name : scalar(name);
 }
 
 /** What YAML, unlike JSON, takes for no text at all, for the end of a line, or for a mark of the encoding: the parser of cloud-init gives up the whole file for it. */

@@ -82,13 +82,39 @@ describe('the seed', () => {
     );
   });
 
+  test.each(['no', 'On', 'yes', 'y', 'TRUE', 'null', 'role'])(
+    'has a name %s as text, at the top and under svc3: instance data with one that is none cannot be written',
+    (name) => {
+      const [meta] = seedFiles(aSpec({ metadata: [{ name, value: 'x' }] }));
+      // YAML of cloud-init; a Map keeps what a key is.
+      const read = parse(meta?.content.toString('utf8') ?? '', { version: '1.1', mapAsMap: true }) as Map<
+        unknown,
+        unknown
+      >;
+      expect([read.get(name), read.get('svc3')]).toEqual(['x', new Map([[name, 'x']])]);
+      expect([...read.keys()]).toEqual([name, 'instance-id', 'local-hostname', 'svc3']);
+    },
+  );
+
+  test('names what is its own as cloud-init documents it: some images read it line by line', () => {
+    const spec = aSpec({ sshAuthorizedKeys: ['ssh-ed25519 AAAA me@here'] });
+    const [meta] = seedFiles(spec, Buffer.from('#!/bin/sh\n'));
+    expect(meta?.content.toString('utf8').match(/^[a-z].*:/gm)).toEqual([
+      'instance-id:',
+      'local-hostname:',
+      'public-keys:',
+      'svc3:',
+    ]);
+    expect(seedFiles(spec)[1]?.content.toString('utf8')).toContain('\nssh_authorized_keys:\n');
+  });
+
   test('has nothing that the YAML of cloud-init takes for no text, or for the end of a line', () => {
     const value = 'a\u007F\u0085\u009F\u2028\u2029\uFEFF\uFFFE\uFFFF\u00A0\u{1F600}';
     const escaped = String.raw`"a\u007f\u0085\u009f\u2028\u2029\ufeff\ufffe\uffff` + '\u00A0\u{1F600}"';
     const spec = aSpec({ metadata: [{ name: 'role', value }], sshAuthorizedKeys: [value] });
     const [meta, user] = seedFiles(spec).map(({ content }) => content.toString('utf8'));
-    expect(meta?.startsWith(`role: ${escaped}\ninstance-id: `)).toBe(true);
-    expect(meta?.endsWith(`\nsvc3:\n  role: ${escaped}\n`)).toBe(true);
+    expect(meta?.startsWith(`"role": ${escaped}\ninstance-id: `)).toBe(true);
+    expect(meta?.endsWith(`\nsvc3:\n  "role": ${escaped}\n`)).toBe(true);
     expect(user).toBe(`#cloud-config\nssh_authorized_keys:\n  - ${escaped}\n`);
     expect(read(spec)[1]).toEqual({ ssh_authorized_keys: [value] });
   });
