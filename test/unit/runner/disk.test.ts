@@ -48,16 +48,44 @@ describe('the header of a disk', () => {
 });
 
 describe('the firmware by the first sector', () => {
-  function sector(options: { code?: boolean; table?: number; signature?: boolean }): Buffer {
+  // What Windows Vista, and what Windows 7 and all later ones begin with; what is behind it has the language of the installation.
+  const [vista, windows] = ['1001', '0e01'].map((jump) =>
+    Buffer.from(
+      `33c08ed0bc007c8ec08ed8be007cbf0006b90002fcf3a450681c06cbfbb90400bdbe07807e00007c0b0f85${jump}83c510e2f1cd18`,
+      'hex',
+    ),
+  );
+  // The code of FreeBSD that finds its loader in a GPT, with a message that Windows has too.
+  const pmbr = Buffer.concat([Buffer.from('fc31c08ec0', 'hex'), Buffer.from('Invalid partition table\0')]);
+  const syslinux = Buffer.from('33c0fa8ed88ed0bc007c89e606578ec0', 'hex');
+
+  function sector(options: {
+    code?: boolean | Buffer | undefined;
+    table?: number;
+    signature?: boolean;
+    active?: number;
+  }): Buffer {
     const bytes = Buffer.alloc(512);
     if (options.code === true) bytes[0] = 0xeb;
+    else if (options.code instanceof Buffer) options.code.copy(bytes);
     if (options.table !== undefined) bytes[450] = options.table;
+    if (options.active !== undefined) bytes[446 + 16 * options.active] = 0x80;
     if (options.signature !== false) bytes.writeUInt16LE(0xaa55, 510);
     return bytes;
   }
   test.each([
     ['a GPT disk without boot code', sector({ table: 0xee }), 'uefi'],
     ['a GPT disk that a BIOS can boot too', sector({ table: 0xee, code: true }), 'bios'],
+    ['a GPT disk of Windows', sector({ table: 0xee, code: windows }), 'uefi'],
+    ['a GPT disk of Windows Vista', sector({ table: 0xee, code: vista }), 'uefi'],
+    [
+      'a GPT disk with the code of Windows and a partition for it',
+      sector({ table: 0xee, code: windows, active: 3 }),
+      'bios',
+    ],
+    ['an MBR disk of Windows', sector({ table: 0x07, code: windows, active: 0 }), 'bios'],
+    ['a GPT disk of FreeBSD', sector({ table: 0xee, code: pmbr }), 'bios'],
+    ['a GPT disk with syslinux', sector({ table: 0xee, code: syslinux }), 'bios'],
     ['an MBR disk', sector({ table: 0x83, code: true }), 'bios'],
     ['an empty disk', Buffer.alloc(512), 'bios'],
     ['a disk without a signature', sector({ table: 0xee, signature: false }), 'bios'],
