@@ -119,7 +119,7 @@ export class Disk {
     await this.#state.save({ diskBytes: bytes });
     this.#status.update({ diskSize: bytes });
     if (machine === undefined) return resizeReply(bytes, { grown: false, why: 'the VM does not run' });
-    return resizeReply(bytes, await growFileSystem(machine.agent));
+    return resizeReply(bytes, await growFileSystem(machine.agent, bytes));
   }
 }
 
