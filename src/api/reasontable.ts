@@ -211,7 +211,7 @@ export const reasonTable: readonly ReasonRow[] = [
       'Restart it when it suits (`svc3 vm restart`, or a new spec.restartRequest).',
     ],
     ResizeRefused: [
-      'As SpecChanged; cpu or memory of a VM with an Ephemeral disk has changed, and its pod cannot be resized on its node, or a data disk is to be larger, and its claim must not grow. The message gives the reason; a restart waits for the claim.',
+      'As SpecChanged; cpu or memory of a VM with an Ephemeral disk has changed, or the screen of any is to be larger, and its pod cannot be resized on its node; or a data disk is to be larger, and its claim must not grow. The message gives the reason; a restart waits for the claim.',
       'Free room on the node, or let the claim grow (quota, StorageClass), or ask for less, of a data disk as the message says; it is tried again by itself.',
     ],
     DeployAgain: [

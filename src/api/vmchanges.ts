@@ -65,6 +65,8 @@ const notes: Partial<Record<Field, string>> = {
   ports: 'Mappings with nodePort; those without come and go at once.',
   iso: 'Emptied, the medium is taken out at once, with any disk.',
   userData: 'cloud-init runs most of it once in the life of a VM, and again after a revert.',
+  display:
+    'A screen of more than 2,097,152 pixels takes a larger pod on x86, with any disk; where its node lacks the room, as cpu.',
   startDeadlineSeconds: `${unset('none')} The longest is 604800, a week.`,
   suspendTo: unset('Memory'),
   disk: 'size grows at once, whenDeleted is read when the VM is deleted: unset it means Retain, with a config it cannot be unset. storage, storageClassName and claimName never change, and size never shrinks, whoever gave it: VM, VMConfig or image.',

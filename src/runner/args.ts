@@ -1,4 +1,5 @@
 import type { RunnerPort, RunnerSpec } from '../api/runner.ts';
+import { leastVideoMiB, videoMiB } from '../api/videomemory.ts';
 import { endpoint } from '../net/endpoint.ts';
 
 export type DiskFormat = 'qcow2' | 'raw';
@@ -372,7 +373,11 @@ function screen(input: MachineInput): Option[] {
   if (gpuAddresses.length > 0) return [['-vga', 'none']];
   const { width, height } = spec.display ?? {};
   const size = width === undefined || height === undefined ? '' : `,xres=${width},yres=${height}`;
-  const adapter = spec.architecture === 'amd64' ? `VGA,id=video0${size}` : `virtio-gpu-pci,id=video0${size}`;
+  const video = videoMiB(spec.display);
+  // Not said where it is QEMU's own: memories of guests that were saved fit devices that are told the same.
+  const memory = video > leastVideoMiB ? `,vgamem_mb=${video}` : '';
+  const adapter =
+    spec.architecture === 'amd64' ? `VGA,id=video0${size}${memory}` : `virtio-gpu-pci,id=video0${size}`;
   const console = [
     ['-vnc', vncServer(input)],
     ['-device', 'qemu-xhci,id=usb0', '-device', 'usb-tablet,bus=usb0.0'],

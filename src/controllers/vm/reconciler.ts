@@ -30,7 +30,7 @@ import { isAsleep, isSuspendedInMemory } from './facts/hibernation.ts';
 import { renewControlKeys } from './pod/controlkeys.ts';
 import { labelPatch } from './pod/podlabels.ts';
 import { type ClaimGrowth, type ClaimRoom, isClaimTooSmall } from './pod/claimgrowth.ts';
-import { bootableSettings, type PodResize, roomPollMs } from './pod/podresize.ts';
+import { bootableSettings, fieldsWithoutRoom, type PodResize, roomPollMs } from './pod/podresize.ts';
 import { isPodReady } from './facts/podstate.ts';
 import type { PodCreation } from './podcreation.ts';
 import { isBoot, powerStep } from './runner/power.ts';
@@ -410,7 +410,8 @@ export class VmReconciler {
     const { sources } = this.#parts.observer;
     const inForce =
       runner?.booted === undefined ? settings : settingsInForce(vm, pod, runner.booted, sources);
-    const resizeRefusal = room.kind === 'refused' ? room.message : undefined;
+    const resizeRefusal =
+      room.kind === 'refused' ? { fields: fieldsWithoutRoom(settings), message: room.message } : undefined;
     const imageHold = isKept
       ? 'an image is being made of its disk: the guest is started after that'
       : undefined;

@@ -221,7 +221,19 @@ describe('QEMU is told', () => {
       'the size of the screen',
       { display: { width: 1920, height: 1080 } },
       {},
-      ['VGA,id=video0,xres=1920,yres=1080'],
+      ['VGA,id=video0,xres=1920,yres=1080 '],
+    ],
+    [
+      'video memory that holds a larger screen twice',
+      { display: { width: 1920, height: 1200 } },
+      {},
+      ['VGA,id=video0,xres=1920,yres=1200,vgamem_mb=32 '],
+    ],
+    [
+      'a larger screen on ARM, whose adapter has no memory of its own',
+      { architecture: 'arm64', display: { width: 3840, height: 2160 } },
+      {},
+      ['virtio-gpu-pci,id=video0,xres=3840,yres=2160 '],
     ],
     ['a virtio screen on ARM', { architecture: 'arm64' }, {}, ['virtio-gpu-pci,id=video0', 'usb-kbd']],
     [

@@ -1,4 +1,5 @@
 import type { EffectiveSettings } from '../../../api/vm.ts';
+import { moreVideoBytes } from '../../../api/videomemory.ts';
 import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
 import type { Accelerator } from '../../../placement/facts.ts';
 import type { VmSettings } from '../settings.ts';
@@ -36,9 +37,16 @@ export function stateVolumeBytes(limitBytes: number, guestBytes: number): number
   return Math.ceil(((1 + mostExports) * limitBytes * 1.01 + 2 * guestBytes + 128 * Mi) / Mi) * Mi;
 }
 
-/** Memory of the pod under hardware virtualisation: guest and overhead, in bytes. */
-export function podMemoryBytes(guestBytes: number): number {
-  const fixed = qemuBytes + connectionBytes + runnerBytes + runVolumeBytes;
+/** What the pod's memory follows from. */
+export type MemorySettings = Pick<
+  EffectiveSettings,
+  'memory' | 'architecture' | 'gpuPassthrough' | 'display'
+>;
+
+/** Memory of the pod under hardware virtualisation: guest, a large screen and overhead, in bytes. */
+export function podMemoryBytes(effective: MemorySettings): number {
+  const guestBytes = parseQuantity(effective.memory, 'memory');
+  const fixed = qemuBytes + connectionBytes + runnerBytes + runVolumeBytes + moreVideoBytes(effective);
   const overhead = fixed + Math.ceil(guestBytes * pageTableShare);
   // Whole Mi, so that the quantity reads well.
   return Math.ceil((guestBytes + overhead) / Mi) * Mi;
@@ -51,11 +59,10 @@ export function podCpuMilli(cpu: number, overcommit: number): number {
 
 /** What the runner's container requests for the guest and itself; the memory is its limit as well. */
 export function guestResources(
-  { cpu, memory }: Pick<EffectiveSettings, 'cpu' | 'memory'>,
+  effective: Pick<EffectiveSettings, 'cpu'> & MemorySettings,
   accelerator: 'auto' | Accelerator,
   { cpuOvercommit }: Pick<VmSettings, 'cpuOvercommit'>,
 ): { cpu: string; memory: string } {
-  const bytes =
-    podMemoryBytes(parseQuantity(memory, 'memory')) + (accelerator === 'kvm' ? 0 : emulationBytes);
-  return { cpu: `${podCpuMilli(cpu, cpuOvercommit)}m`, memory: formatQuantity(bytes) };
+  const bytes = podMemoryBytes(effective) + (accelerator === 'kvm' ? 0 : emulationBytes);
+  return { cpu: `${podCpuMilli(effective.cpu, cpuOvercommit)}m`, memory: formatQuantity(bytes) };
 }

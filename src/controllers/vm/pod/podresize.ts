@@ -2,7 +2,8 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Pod } from '../../../api/core.ts';
 import { pods } from '../../../api/resources.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
-import { isOfSize } from '../../../api/vmchanges.ts';
+import { moreVideoBytes } from '../../../api/videomemory.ts';
+import { isOfSize, needsAnotherPod } from '../../../api/vmchanges.ts';
 import { isRefusal } from '../../../controller/refusal.ts';
 import { messageOf } from '../../../errors.ts';
 import type { KubeClient } from '../../../kube/types.ts';
@@ -63,8 +64,9 @@ const lookMs = 2_000;
 const enough: PodRoom = { kind: 'enough' };
 
 /**
- * Gives the pod of an Ephemeral VM the size that changes of cpu and memory ask for, before the guest is started with them: while they
- * wait the larger of both, and when the guest has started what it has now. Its disk is in the pod, which no other replaces.
+ * Gives the pod of an Ephemeral VM the size that changes of cpu, memory and display ask for, before the guest is started with them: while they
+ * wait the larger of both, and when the guest has started what it has now. Its disk is in the pod, which no other replaces. The pod of a
+ * Persistent one that stays where its guest is started next grows for a larger screen, and has that until there is another.
  */
 export class PodResize implements VmMemory {
   readonly #parts: PodResizeParts;
@@ -87,14 +89,15 @@ export class PodResize implements VmMemory {
   async provide(vm: Vm, pod: Pod, { effective, atBoot, waiting = [] }: Resolved): Promise<PodRoom> {
     const { settings } = this.#parts;
     const inForce = sizeFor(effective, pod, settings);
-    const isToStay =
-      !waiting.some(isOfSize) && (isSameSize(podSize(pod), inForce) || isAsMade(pod, effective));
+    const wanted = largerOf(inForce, sizeFor(atBoot ?? effective, pod, settings));
+    const isAsNeeded = () =>
+      isPersistent(effective) || isSameSize(podSize(pod), inForce) || this.#isAsMade(pod, inForce);
+    const isToStay = isSameSize(wanted, inForce) ? isAsNeeded() : isToBeReplaced(effective, waiting);
     // Before it is on a node nobody knows what room there is, and no guest is started.
-    if (isPersistent(effective) || pod.spec.nodeName === undefined || isToStay) {
+    if (pod.spec.nodeName === undefined || isToStay) {
       this.hasNothingAsked(vm.metadata.uid);
       return enough;
     }
-    const wanted = largerOf(inForce, sizeFor(atBoot ?? effective, pod, settings));
     const present = podSize(pod);
     const asked = this.#askedOf(vm, pod, wanted);
     if (asked?.refusal !== undefined) {
@@ -104,6 +107,16 @@ export class PodResize implements VmMemory {
     if (!isSameSize(present, wanted)) return this.#ask(vm, pod, wanted, asked !== undefined);
     this.#parts.inventory.forget(claimOf(vm.metadata.uid));
     return isSameSize(wanted, inForce) ? enough : this.#progress(vm, pod, wanted);
+  }
+
+  /**
+   * One that nobody has resized is left as it is, also by a version that would make it otherwise: a pod's generation grows with changes of
+   * its spec.
+   */
+  #isAsMade(pod: Pod, inForce: PodSize): boolean {
+    const made = annotatedSettings(pod);
+    if (made === undefined || (pod.metadata.generation ?? 1) > 1) return false;
+    return isSameSize(sizeFor(made, pod, this.#parts.settings), inForce);
   }
 
   #askedOf(vm: Vm, { metadata }: Pod, wanted: PodSize): Asked | undefined {
@@ -186,30 +199,37 @@ export class PodResize implements VmMemory {
   }
 }
 
-/** What a boot in the pod has: without room for another CPU and memory, those in force. */
+/** What a boot in the pod has: without room for another CPU, memory and larger screen, those in force. */
 export function bootableSettings(
   { effective, atBoot }: Pick<Resolved, 'effective' | 'atBoot'>,
   { kind }: PodRoom,
 ): EffectiveSettings | undefined {
   if (atBoot === undefined || kind === 'enough') return atBoot;
   const { cpu, memory } = effective;
-  const bootable = { ...atBoot, cpu, memory };
+  const { display: screen, ...others } = atBoot;
+  const display = isLargerScreen(effective, atBoot) ? effective.display : screen;
+  const bootable = { ...others, cpu, memory, ...(display === undefined ? {} : { display }) };
   return isDeepStrictEqual(bootable, effective) ? undefined : bootable;
+}
+
+/** Fields of spec whose changes a boot without room for them does not have. */
+export function fieldsWithoutRoom({ effective, atBoot, waiting = [] }: Resolved): readonly string[] {
+  const isLarger = atBoot !== undefined && isLargerScreen(effective, atBoot);
+  return waiting.filter((field) => isOfSize(field) || (field === 'display' && isLarger));
+}
+
+function isLargerScreen(effective: EffectiveSettings, atBoot: EffectiveSettings): boolean {
+  return moreVideoBytes(atBoot) > moreVideoBytes(effective);
+}
+
+function isToBeReplaced(effective: EffectiveSettings, waiting: readonly string[]): boolean {
+  return isPersistent(effective) && waiting.some((field) => needsAnotherPod(field, { isPersistent: true }));
 }
 
 /** Milliseconds after which the room is looked at again; undefined where events tell everything. */
 export function roomPollMs({ kind }: PodRoom): number | undefined {
   if (kind === 'enough') return undefined;
   return kind === 'underway' ? lookMs : askAgainMs;
-}
-
-/**
- * One that nobody has resized is left as it is, also by a version that would make it otherwise: a pod's generation grows with changes of
- * its spec.
- */
-function isAsMade(pod: Pod, { cpu, memory }: EffectiveSettings): boolean {
-  const made = annotatedSettings(pod);
-  return (pod.metadata.generation ?? 1) <= 1 && made?.cpu === cpu && made.memory === memory;
 }
 
 /** Of what is assumed for a VM beside its pod. */

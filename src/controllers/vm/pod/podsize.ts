@@ -4,7 +4,7 @@ import { formatQuantity } from '../../../api/quantity.ts';
 import type { EffectiveSettings } from '../../../api/vm.ts';
 import { milliAmount, wholeAmount } from '../../../placement/amount.ts';
 import type { VmSettings } from '../settings.ts';
-import { guestResources } from './overhead.ts';
+import { guestResources, type MemorySettings } from './overhead.ts';
 import { runnerContainer } from '../names.ts';
 import { runnerStatus } from '../facts/podstate.ts';
 
@@ -24,7 +24,7 @@ export type SizeProgress =
   | { readonly kind: 'infeasible'; readonly message: string };
 
 export function sizeFor(
-  effective: Pick<EffectiveSettings, 'cpu' | 'memory'>,
+  effective: Pick<EffectiveSettings, 'cpu'> & MemorySettings,
   pod: Pod,
   settings: Pick<VmSettings, 'cpuOvercommit'>,
 ): PodSize {

@@ -1,4 +1,3 @@
-import { parseQuantity } from '../../../api/quantity.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import type { PlacementRequest } from '../../../placement/place.ts';
 import type { MemoryRequest } from '../../../placement/warmstart.ts';
@@ -27,7 +26,7 @@ export function placementRequest(
     topologySpreadConstraints: effective.topologySpreadConstraints ?? [],
     architecture: effective.architecture,
     cpuMilli: podCpuMilli(effective.cpu, settings.cpuOvercommit),
-    memoryBytes: podMemoryBytes(parseQuantity(effective.memory, 'memory')),
+    memoryBytes: podMemoryBytes(effective),
     emulationBytes,
     ephemeralStorageBytes,
     gpu: hasBundle(effective),

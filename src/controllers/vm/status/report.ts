@@ -5,7 +5,7 @@ import type { EffectiveSettings, ObservedPowerState, RunnerIdentity, Vm, VmStatu
 import { isTerminating } from '../../../api/owner.ts';
 import { formatQuantity } from '../../../api/quantity.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
-import { isOfSize, needsAnotherPod } from '../../../api/vmchanges.ts';
+import { needsAnotherPod } from '../../../api/vmchanges.ts';
 import { hasClaims, isPersistent } from '../facts/claim.ts';
 import { keepsSettings, mayGoOn, memoryHostOf } from '../facts/hibernation.ts';
 import { answeredRequest, type RequestField } from '../facts/requests.ts';
@@ -48,8 +48,8 @@ export interface PodReport {
   readonly waiting?: readonly string[];
   /** What of the spec this installation refuses. */
   readonly refusal?: string | undefined;
-  /** Why the pod does not get the size that those fields ask for. */
-  readonly resizeRefusal?: string | undefined;
+  /** Why the pod does not get the size that some of them ask for. */
+  readonly resizeRefusal?: { readonly fields: readonly string[]; readonly message: string } | undefined;
   /** What a start that is asked for waits for. */
   readonly startsAfter?: string | undefined;
 }
@@ -428,7 +428,7 @@ export function restartCondition({
   }
   const message = `${named(waiting)} apply when the guest is started next`;
   if (resizeRefusal === undefined) return { restartRequired: condition('True', 'SpecChanged', message) };
-  const except = `${message}; ${named(waiting.filter(isOfSize))} only once the pod can be resized: ${resizeRefusal}`;
+  const except = `${message}; ${named(waiting.filter((field) => resizeRefusal.fields.includes(field)))} only once the pod can be resized: ${resizeRefusal.message}`;
   return { restartRequired: condition('True', 'ResizeRefused', except) };
 }
 

@@ -3,7 +3,7 @@ import type { Node, Pod, PodStatus } from '../../../../src/api/core.ts';
 import type { RunnerState } from '../../../../src/api/runner.ts';
 import type { VmSpec, VmStatus } from '../../../../src/api/vm.ts';
 import type { RunnerObservation } from '../../../../src/controllers/vm/runner/runners.ts';
-import { reportPod } from '../../../../src/controllers/vm/status/report.ts';
+import { type PodReport, reportPod } from '../../../../src/controllers/vm/status/report.ts';
 import { differsOnlyInProgress, statusOf } from '../../../../src/controllers/vm/status/draftedstatus.ts';
 import { conditionsIn } from '../../../../src/controllers/vm/status/statusdraft.ts';
 import { eventsBetween } from '../../../../src/controllers/vm/status/statusevents.ts';
@@ -841,7 +841,7 @@ describe('a VM that was Stalled for what the installation refused of its spec', 
 });
 
 describe('a change that waits for the next start of the guest', () => {
-  const required = (waiting: string[], disk?: 'Persistent', resizeRefusal?: string) =>
+  const required = (waiting: string[], disk?: 'Persistent', resizeRefusal?: PodReport['resizeRefusal']) =>
     reportPod({
       vm: aVm(),
       pod: aPod(),
@@ -872,7 +872,8 @@ describe('a change that waits for the next start of the guest', () => {
   });
 
   test('of a size that the node does not have says so, of the sizes only', () => {
-    expect(required(['display', 'cpu', 'memory'], undefined, 'no room')).toEqual({
+    const refusal = { fields: ['cpu', 'memory'], message: 'no room' };
+    expect(required(['display', 'cpu', 'memory'], undefined, refusal)).toEqual({
       status: 'True',
       reason: 'ResizeRefused',
       message:

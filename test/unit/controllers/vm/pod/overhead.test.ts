@@ -12,6 +12,7 @@ import {
 
 const Mi = 2 ** 20;
 const Gi = 2 ** 30;
+const x86 = { architecture: 'amd64', gpuPassthrough: 'Disabled' } as const;
 
 test('sockets and seed have 16 MiB, the emulator 128, and a pod says 256 of what its guest writes', () => {
   expect([runVolumeBytes, emulationBytes, ephemeralStorageBytes]).toEqual([16 * Mi, 128 * Mi, 256 * Mi]);
@@ -26,7 +27,20 @@ test.each([
   [Gi + 1, (1024 + 330 + 2 + 1) * Mi],
   [256 * Mi, (256 + 330 + 1) * Mi],
 ])('a guest of %i bytes takes a pod of %i', (guest, pod) => {
-  expect(podMemoryBytes(guest)).toBe(pod);
+  expect(podMemoryBytes({ ...x86, memory: `${guest}` })).toBe(pod);
+});
+
+test.each([
+  ['that 16 MiB of video memory hold', { ...x86, display: { width: 1920, height: 1080 } }, 0],
+  ['that needs 64 MiB', { ...x86, display: { width: 3840, height: 2160 } }, 48],
+  ['of ARM', { ...x86, architecture: 'arm64', display: { width: 3840, height: 2160 } }, 0],
+  [
+    'beside a passed-through card',
+    { ...x86, gpuPassthrough: 'Enabled', display: { width: 3840, height: 2160 } },
+    0,
+  ],
+] as const)('a screen %s makes the pod larger by that', (_what, given, more) => {
+  expect(podMemoryBytes({ memory: '1Gi', ...given })).toBe((1024 + 330 + 2 + more) * Mi);
 });
 
 test.each([
@@ -48,7 +62,7 @@ describe('what the runner requests', () => {
     // It may emulate.
     ['auto', '1484Mi'],
   ] as const)('under %s is %s beside the CPUs', (accelerator, memory) => {
-    expect(guestResources({ cpu: 3, memory: '1Gi' }, accelerator, settings)).toEqual({
+    expect(guestResources({ ...x86, cpu: 3, memory: '1Gi' }, accelerator, settings)).toEqual({
       cpu: '1500m',
       memory,
     });

@@ -1,7 +1,12 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Pod } from '../../../../../src/api/core.ts';
 import type { EffectiveSettings } from '../../../../../src/api/vm.ts';
-import { bootableSettings, PodResize, roomPollMs } from '../../../../../src/controllers/vm/pod/podresize.ts';
+import {
+  bootableSettings,
+  fieldsWithoutRoom,
+  PodResize,
+  roomPollMs,
+} from '../../../../../src/controllers/vm/pod/podresize.ts';
 import type { Resolved } from '../../../../../src/controllers/vm/resolve/resolve.ts';
 import { Svc3Error } from '../../../../../src/errors.ts';
 import { Inventory } from '../../../../../src/placement/inventory.ts';
@@ -204,6 +209,50 @@ describe('the room in a pod', () => {
   });
 });
 
+const aLargeScreen = { display: { width: 3840, height: 2160 } };
+const asked = (): string => patch.mock.calls[0]?.[2].body.spec.containers[0].resources.requests.memory;
+
+describe('the room for a larger screen', () => {
+  test.each([
+    ['an Ephemeral', effective],
+    ['a Persistent', { ...effective, disk: { storage: 'Persistent' as const } }],
+  ])('is asked for in the pod of %s VM, and no smaller one needs any', async (_which, inForce) => {
+    const screen = (display: EffectiveSettings['display']) => ({
+      ...waits({}),
+      effective: inForce,
+      waiting: ['display'],
+      atBoot: { ...inForce, display },
+    });
+    expect(await resize.provide(vm, running(), screen({ width: 1920, height: 1080 }))).toEqual({
+      kind: 'enough',
+    });
+    expect(patch).not.toHaveBeenCalled();
+    expect(await resize.provide(vm, running(), screen(aLargeScreen.display))).toEqual({ kind: 'underway' });
+    expect(asked()).toBe('763Mi');
+  });
+
+  test('stays while the guest has that screen, and is given back with it', async () => {
+    const withScreen = { cpu: '1000m', memory: '763Mi' };
+    const inForce = { ...effective, ...aLargeScreen };
+    await resize.provide(vm, running(withScreen), { kind: 'resolved', effective: inForce, warnings: [] });
+    expect(patch).not.toHaveBeenCalled();
+    await resize.provide(vm, running(withScreen), { kind: 'resolved', effective, warnings: [] });
+    expect(asked()).toBe('715Mi');
+  });
+
+  test('is not asked for in a pod that another replaces at that start', async () => {
+    const persistent = { ...effective, disk: { storage: 'Persistent' as const } };
+    const resolved = {
+      ...waits({}),
+      effective: persistent,
+      waiting: ['cpu', 'display'],
+      atBoot: { ...persistent, ...aLargeScreen },
+    };
+    expect(await resize.provide(vm, running(), resolved)).toEqual({ kind: 'enough' });
+    expect(patch).not.toHaveBeenCalled();
+  });
+});
+
 describe('what a boot has', () => {
   const { atBoot } = waits({ ...large, systemSerial: 'A' });
   const given = { effective, ...(atBoot === undefined ? {} : { atBoot }) };
@@ -214,6 +263,20 @@ describe('what a boot has', () => {
     expect(bootableSettings(given, refused)).toEqual({ ...effective, systemSerial: 'A' });
     expect(bootableSettings({ effective, atBoot: { ...effective, ...large } }, refused)).toBeUndefined();
     expect(bootableSettings({ effective }, refused)).toBeUndefined();
+  });
+
+  test('is the smaller screen where there is no room for the larger, which is told like a size', () => {
+    const refused = { kind: 'refused', message: '' } as const;
+    const small = { display: { width: 800, height: 600 } };
+    const larger = waits({ ...aLargeScreen, systemSerial: 'A' });
+    expect(bootableSettings(larger, { kind: 'enough' })).toMatchObject(aLargeScreen);
+    expect(bootableSettings(larger, refused)).toEqual({ ...effective, systemSerial: 'A' });
+    expect(bootableSettings({ ...larger, effective: { ...effective, ...small } }, refused)).toMatchObject(
+      small,
+    );
+    expect(fieldsWithoutRoom(larger)).toEqual(['display']);
+    expect(bootableSettings(waits({ ...small, cpu: 4 }), refused)).toEqual({ ...effective, ...small });
+    expect(fieldsWithoutRoom(waits({ ...small, cpu: 4 }))).toEqual(['cpu']);
   });
 
   test('is looked at again only while there is no room', () => {

@@ -3,6 +3,7 @@ import type { Pod } from '../../../../../src/api/core.ts';
 import { podSize, sizeFor, sizeProgress } from '../../../../../src/controllers/vm/pod/podsize.ts';
 
 const Mi = 2 ** 20;
+const x86 = { architecture: 'amd64', gpuPassthrough: 'Disabled' } as const;
 type Condition = NonNullable<NonNullable<Pod['status']>['conditions']>[number];
 
 function aPod(
@@ -32,7 +33,7 @@ describe('the size of a pod', () => {
   });
 
   test('has the emulator in it where there is no hardware virtualisation', () => {
-    const guest = { cpu: 2, memory: '1Gi' };
+    const guest = { ...x86, cpu: 2, memory: '1Gi' };
     const settings = { cpuOvercommit: 4 };
     const emulated = sizeFor(guest, aPod({}), settings);
     const hardware = sizeFor(guest, aPod({}, { limits: { 'svc3.dev/kvm': '1' } }), settings);
