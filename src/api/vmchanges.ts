@@ -58,13 +58,20 @@ const application: Readonly<Record<Field, Application>> = {
 
 const unset = (meaning: string) => `Unset it means ${meaning}; with a config or pool it cannot be unset.`;
 
+/** Of what cloud-init does once: the settings in force may say it, and the guest does not have it. */
+export const onceInLife = {
+  sshAuthorizedKeys:
+    'The seed has them at the next start; cloud-init puts keys into a guest once in the life of a VM, and again after a revert: a key that is taken out here stays in the guest until it is deleted there.',
+  userData: 'cloud-init runs most of it once in the life of a VM, and again after a revert.',
+} as const satisfies Partial<Record<Field, string>>;
+
 /** What of a field does not follow from its `Application`. */
 const notes: Partial<Record<Field, string>> = {
   cpu: 'An Ephemeral VM whose node lacks what is asked for keeps the old value: condition RestartRequired says `ResizeRefused`.',
   memory: 'As cpu. Stays as it is where only cpu changes.',
   ports: 'Mappings with nodePort; those without come and go at once.',
   iso: 'Emptied, the medium is taken out at once, with any disk.',
-  userData: 'cloud-init runs most of it once in the life of a VM, and again after a revert.',
+  ...onceInLife,
   display:
     'A screen of more than 2,097,152 pixels takes a larger pod on x86, with any disk; where its node lacks the room, as cpu.',
   startDeadlineSeconds: `${unset('none')} The longest is 604800, a week.`,

@@ -1,4 +1,5 @@
 import { vms } from '../api/resources.ts';
+import { onceInLife } from '../api/vmchanges.ts';
 import type { Vm } from '../api/vm.ts';
 import { Svc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
@@ -37,6 +38,8 @@ export interface Changed {
 
 const timeoutMs = 30_000;
 
+const onceFields = Object.keys(onceInLife) as (keyof typeof onceInLife)[];
+
 /**
  * Changes settings of a VM with the caller's rights: what the request names, and nothing else. What applies when, and what never changes,
  * kube-apiserver and the operator say (docs/vmchanges.md).
@@ -63,6 +66,7 @@ export async function changeVm(
   if (request.gpuPassthrough === true) refuseNewGpu(await find(), installation);
   const patch = { type: 'merge', body: { metadata: preconditionOf(uid), spec } } as const;
   const patched = await writing(() => caller.patch(vms, key, patch), deployFieldsOf(request));
+  for (const warning of leftToGuest(patched, spec)) options.warn(warning);
   if (!options.wait) return { vm: patched, isSeen: false };
   const { generation = 0 } = patched.metadata;
   const isSeen = ({ status }: Vm) => (status?.observedGeneration ?? 0) >= generation;
@@ -83,6 +87,17 @@ export async function changeVm(
 function refuseNewGpu(vm: Vm, installation: InstallationSettings | undefined): void {
   const { architecture, gpuPassthrough } = settingsOf(vm, undefined);
   if (gpuPassthrough !== 'Enabled') refuseGpuPassthrough(architecture, installation);
+}
+
+/** What a guest that has booted does not take over of the change by itself. */
+function leftToGuest({ spec, status }: Vm, asked: object): readonly string[] {
+  const inForce = status?.effective;
+  if (inForce === undefined) return [];
+  const isOther = (field: (typeof onceFields)[number]) =>
+    JSON.stringify(spec[field] ?? []) !== JSON.stringify(inForce[field] ?? []);
+  return onceFields
+    .filter((field) => field in asked && isOther(field))
+    .map((field) => `spec.${field}: ${onceInLife[field]}`);
 }
 
 /** What the operator says of the VM that it did not say before the change. */

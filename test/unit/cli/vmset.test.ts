@@ -2,8 +2,11 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createVms } from '../../../src/cli/service/kubernetes/vms.ts';
 import { Svc3Error } from '../../../src/errors.ts';
+import type { KubeClient } from '../../../src/kube/types.ts';
 import type { ChangedVm, Service, VmChangeRequest } from '../../../src/cli/service/types.ts';
+import { aVm, effective } from '../controllers/vm/builders.ts';
 import { run } from './environment.ts';
 
 let folder: string;
@@ -115,6 +118,31 @@ describe('svc3 vm set', () => {
   ])('says that %s applies now', async (_what, answer, said) => {
     const { stdout } = await set(['-c', '2', '--suspend-to', 'disk'], answer);
     expect(stdout).toBe(`${said}\n`);
+  });
+
+  test('says of other SSH keys that the guest goes on with those that it has', async () => {
+    const file = join(folder, 'key.pub');
+    await writeFile(file, 'ssh-ed25519 AAAA me@here\n');
+    const spec = { sshAuthorizedKeys: ['ssh-ed25519 AAAA me@here'] };
+    const client = {
+      get: () => Promise.reject(new Svc3Error('NotFound', 'no settings')),
+      patch: async () => aVm({ spec, status: { effective } }),
+    } as Partial<KubeClient> as KubeClient;
+    const { code, stderr } = await run(
+      ['vm', 'set', 'web', '-n', 'team', '--no-wait', '--ssh-key', file],
+      { variables: { SVC3_API_URL: 'https://svc3.example.com', SVC3_TOKEN: 't' } },
+      {
+        openHttp: async ({ warning }) => {
+          const http = () => Promise.reject(new Error('not asked'));
+          const vms = createVms({ client, informers: () => ({}) as never }, { http, warning });
+          return { vms, close: async () => undefined } as Partial<Service> as Service;
+        },
+      },
+    );
+    expect({ code, stderr }).toEqual({
+      code: 0,
+      stderr: expect.stringContaining('a key that is taken out here stays in the guest'),
+    });
   });
 
   test.each<[what: string, content: string, members: object]>([

@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from 'vitest';
-import type { Vm, VmStatus } from '../../../src/api/vm.ts';
+import type { Vm, VmSpec, VmStatus } from '../../../src/api/vm.ts';
 import { Svc3Error } from '../../../src/errors.ts';
 import type { KubeClient } from '../../../src/kube/types.ts';
 import { changeVm, type ChangeOptions } from '../../../src/usecases/change.ts';
@@ -7,7 +7,18 @@ import type { Waited, Waiter } from '../../../src/usecases/waiter.ts';
 import type { VmChangeRequest } from '../../../src/wire/vmchange.ts';
 import { aVm, effective } from '../controllers/vm/builders.ts';
 
+const keysStay =
+  'spec.sshAuthorizedKeys: The seed has them at the next start; cloud-init puts keys into a guest once in the life of a VM, and again after a revert: a key that is taken out here stays in the guest until it is deleted there.';
+
+const userDataStays =
+  'spec.userData: cloud-init runs most of it once in the life of a VM, and again after a revert.';
+
 const placed: VmStatus = { observedGeneration: 1, effective, warnings: ['an old one'] };
+
+const withKeys: VmStatus = {
+  ...placed,
+  effective: { ...effective, sshAuthorizedKeys: ['ssh-ed25519 A'] },
+};
 
 /** A change of a VM that goes through these states; a wait that none of them ends, ends like this. */
 function world(
@@ -59,6 +70,24 @@ describe('a change of a VM', () => {
       { type: 'merge', body: { spec: { cpu: 4 } } },
     );
     expect(warnings).toEqual(['a new one']);
+  });
+
+  test.each<[what: string, request: VmChangeRequest, status: VmStatus | undefined, said: readonly string[]]>([
+    ['other keys of a VM that was placed', { sshAuthorizedKeys: ['ssh-ed25519 B'] }, placed, [keysStay]],
+    ['no keys', { sshAuthorizedKeys: [] }, withKeys, [keysStay]],
+    ['the keys that it has', { sshAuthorizedKeys: ['ssh-ed25519 A'] }, withKeys, []],
+    ['no keys where it has none', { sshAuthorizedKeys: [] }, placed, []],
+    ['keys before it is placed', { sshAuthorizedKeys: ['ssh-ed25519 B'] }, undefined, []],
+    ['other user data', { userData: { secretName: 'second' } }, placed, [userDataStays]],
+    ['another size', { cpu: 4 }, withKeys, []],
+  ])('to %s says what of it the guest does not take over', async (_what, request, status, said) => {
+    const { run, patch, warnings } = world();
+    patch.mockImplementation(async (...given) => {
+      const [, , { body }] = given as [unknown, unknown, { body: { spec: Partial<VmSpec> } }];
+      return aVm({ spec: body.spec, ...(status === undefined ? {} : { status }) });
+    });
+    await run(request, { wait: false });
+    expect(warnings).toEqual(said);
   });
 
   test('of another VM than the one that is meant is refused', async () => {
