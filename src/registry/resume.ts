@@ -1,4 +1,4 @@
-import { Readable } from 'node:stream';
+import { addAbortSignal, Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isSvc3Error, Svc3Error } from '../errors.ts';
 
@@ -13,19 +13,34 @@ export interface ResumeOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A stream of the bytes from `start` to `size`, and no more, that is taken up again where it breaks off. */
+/**
+ * A stream of the bytes from `start` to `size`, and no more, that is taken up again where it breaks off. One that is destroyed lets go of its source at
+ * once, which may give nothing any more.
+ */
 export function resumable(open: (offset: number) => Promise<Readable>, options: ResumeOptions): Readable {
-  return Readable.from(resuming(open, options), { objectMode: false });
+  const abandoned = new AbortController();
+  const chunks = resuming(open, options, abandoned.signal);
+  const iterator = {
+    next: () => chunks.next(),
+    // The generator itself ends only where it gives a chunk: before that it waits for its source.
+    return: () => {
+      abandoned.abort();
+      return chunks.return(undefined);
+    },
+  };
+  return Readable.from({ [Symbol.asyncIterator]: () => iterator }, { objectMode: false });
 }
 
 async function* resuming(
   open: (offset: number) => Promise<Readable>,
   { size, start = 0, signal }: ResumeOptions,
+  abandoned: AbortSignal,
 ): AsyncGenerator<Buffer> {
+  const ended = signal === undefined ? abandoned : AbortSignal.any([abandoned, signal]);
   let at = start;
   for (let resumes = 0; at < size; resumes += 1) {
     try {
-      for await (const chunk of await open(at)) {
+      for await (const chunk of addAbortSignal(abandoned, await open(at))) {
         const bytes = chunk as Buffer;
         if (bytes.length > size - at)
           throw new Svc3Error('Invalid', `the source sent more than ${size} bytes`);
@@ -36,7 +51,7 @@ async function* resuming(
       if (at < size) throw new Svc3Error('BadGateway', `the source ended after ${at} of ${size} bytes`);
     } catch (error) {
       const isFinal =
-        signal?.aborted === true ||
+        ended.aborted ||
         resumes >= mostResumes ||
         isSvc3Error(
           error,
@@ -48,7 +63,7 @@ async function* resuming(
           'Invalid',
         );
       if (isFinal) throw error;
-      await delay(100 * 2 ** resumes, undefined, signal === undefined ? {} : { signal });
+      await delay(100 * 2 ** resumes, undefined, { signal: ended });
     }
   }
 }

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { beforeEach, describe, expect, test } from 'vitest';
@@ -119,4 +120,56 @@ test('who has gone waits for no other try', async () => {
   };
   await expect(text(resumable(open, { size: 10, signal: given.signal }))).rejects.toThrow('abort');
   expect(opened).toBe(1);
+});
+
+describe('a stream that is given up', () => {
+  /** Gives five bytes, and then nothing. */
+  const stalled = () => {
+    const source = new Readable({ read: () => undefined });
+    source.push('01234');
+    return source;
+  };
+
+  test('lets go of a source that gives nothing, and does not take it up again', async () => {
+    const sources: Readable[] = [];
+    const open = async () => sources[sources.push(stalled()) - 1]!;
+    const stream = resumable(open, { size: 10 });
+    await once(stream, 'data');
+    stream.destroy();
+    await once(stream, 'close');
+    expect(sources.map(({ destroyed }) => destroyed)).toEqual([true]);
+  });
+
+  test('lets go of a source that opens too late', async () => {
+    const opening = Promise.withResolvers<Readable>();
+    const asked = Promise.withResolvers<void>();
+    const open = () => (asked.resolve(), opening.promise);
+    const stream = resumable(open, { size: 10 });
+    stream.resume();
+    await asked.promise;
+    stream.destroy();
+    const source = stalled();
+    opening.resolve(source);
+    await once(stream, 'close');
+    expect(source.destroyed).toBe(true);
+  });
+
+  test('waits for no other try', async () => {
+    const tried = Promise.withResolvers<void>();
+    let opened = 0;
+    const stream = resumable(
+      () => {
+        opened += 1;
+        tried.resolve();
+        return Promise.reject(new Error('away'));
+      },
+      { size: 10 },
+    );
+    stream.resume();
+    await tried.promise;
+    stream.destroy(new Error('enough'));
+    await expect(once(stream, 'close')).rejects.toThrow('enough');
+    await expect.poll(() => stream.closed).toBe(true);
+    expect(opened).toBe(1);
+  });
 });
