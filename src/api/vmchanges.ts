@@ -56,14 +56,14 @@ const application: Readonly<Record<Field, Application>> = {
   restartRequest: 'Live',
 };
 
-const unset = (meaning: string) => `Unset it means ${meaning}; with a config or pool it cannot be unset.`;
-
 /** Of what cloud-init does once: the settings in force may say it, and the guest does not have it. */
 export const onceInLife = {
   sshAuthorizedKeys:
     'The seed has them at the next start; cloud-init puts keys into a guest once in the life of a VM, and again after a revert: a key that is taken out here stays in the guest until it is deleted there.',
   userData: 'cloud-init runs most of it once in the life of a VM, and again after a revert.',
 } as const satisfies Partial<Record<Field, string>>;
+
+const unset = (meaning: string) => `Unset it means ${meaning}; with a config or pool it cannot be unset.`;
 
 /** What of a field does not follow from its `Application`. */
 const notes: Partial<Record<Field, string>> = {

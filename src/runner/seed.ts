@@ -52,11 +52,11 @@ function yaml(value: Record<string, string | readonly string[] | Record<string, 
 }
 
 /** As cloud-init documents them: readers that know no YAML find them at the start of a line. */
-const plainKeys = ['instance-id', 'local-hostname', 'public-keys', 'ssh_authorized_keys', 'svc3'];
+const plainKeys = new Set(['instance-id', 'local-hostname', 'public-keys', 'ssh_authorized_keys', 'svc3']);
 
 /** Names of metadata are quoted: `no`, `on` and `null` are no text in the YAML of cloud-init, which writes no instance data for keys that are none. */
 function key(name: string): string {
-  return plainKeys.includes(name) ? name : scalar(name);
+  return plainKeys.has(name) ? name : scalar(name);
 }
 
 /** What YAML, unlike JSON, takes for no text at all, for the end of a line, or for a mark of the encoding: the parser of cloud-init gives up the whole file for it. */
