@@ -45,7 +45,9 @@ function watched(given: { readonly agent?: GuestAgent } = {}) {
     }
     return { status: state };
   });
-  const exited = new Promise(() => undefined);
+  const { promise: exited, resolve: end } = Promise.withResolvers<void>();
+  // Else its guest would be looked for as long as the process of the tests lives, in the time of other tests.
+  onTestFinished(() => end());
   const told = vi.fn(async (..._asked: unknown[]) => undefined);
   const { agent = anAgent(told as unknown as GuestAgent['execute']) } = given;
   const machine = { qmp: { execute, onEvent }, exited, agent };
