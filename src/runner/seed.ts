@@ -51,12 +51,13 @@ function yaml(value: Record<string, string | readonly string[] | Record<string, 
   return `${lines.join('\n')}\n`;
 }
 
-/** As cloud-init documents them: readers that know no YAML find them at the start of a line. */
-const plainKeys = new Set(['instance-id', 'local-hostname', 'public-keys', 'ssh_authorized_keys', 'svc3']);
+const plainKey = /^[A-Za-z_][A-Za-z0-9_-]*$/;
+/** No text in the YAML of cloud-init, version 1.1. It writes no instance data for keys that are none. */
+const otherThanText = /^(?:y|n|yes|no|on|off|true|false|null)$/i;
 
-/** Names of metadata are quoted: `no`, `on` and `null` are no text in the YAML of cloud-init, which writes no instance data for keys that are none. */
+/** As plain as can be: some images read the file line by line, by the names. */
 function key(name: string): string {
-  return plainKeys.has(name) ? name : scalar(name);
+  return plainKey.test(name) && !otherThanText.test(name) ? name : scalar(name);
 }
 
 /** What YAML, unlike JSON, takes for no text at all, for the end of a line, or for a mark of the encoding: the parser of cloud-init gives up the whole file for it. */

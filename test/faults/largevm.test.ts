@@ -81,7 +81,7 @@ describe('what a VM gives its guest', () => {
        while IFS= read -r line; do printf '%s' "$line" | sha256sum; done < /tmp/s/meta-data`,
     );
     for (const { name, value } of metadata)
-      expect(digests).toContain(sha256(`${JSON.stringify(name)}: ${JSON.stringify(value)}`));
+      expect(digests).toContain(sha256(`${name}: ${JSON.stringify(value)}`));
   });
 
   test('fits into the pod at its largest', async () => {

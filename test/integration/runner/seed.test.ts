@@ -31,7 +31,7 @@ test('a guest finds its name, keys and metadata on the seed, and the serial numb
     'mkdir -p /tmp/s; mount -t iso9660 -o ro /dev/vdb /tmp/s; cat /tmp/s/meta-data; head -1 /tmp/s/user-data',
   );
   expect(seed).toContain('instance-id: "a2f5c1de-0000-4000-8000-123456789abc"\n');
-  expect(seed).toContain('"role": "builder: \\"quoted\\"\\nnext"\n');
+  expect(seed).toContain('role: "builder: \\"quoted\\"\\nnext"\n');
   expect(seed).toContain('"odd name": "it\'s"\n');
   expect(seed).toContain('#cloud-config\n');
 });

@@ -19,7 +19,7 @@ const values: BootSettings = {
 };
 /** What the guest sees of them: its serial number, its processors and its metadata. */
 const seen =
-  'cat /sys/class/dmi/id/product_serial; nproc; mkdir -p /tmp/s; mount -o ro /dev/vdb /tmp/s; grep \'^"role"\' /tmp/s/meta-data; umount /tmp/s';
+  'cat /sys/class/dmi/id/product_serial; nproc; mkdir -p /tmp/s; mount -o ro /dev/vdb /tmp/s; grep "^role" /tmp/s/meta-data; umount /tmp/s';
 
 test('the settings that a start is told hold for it and for what follows in this pod, and in no other', async () => {
   const pod = await aPod({ systemSerial: 'FIRST' });
@@ -31,7 +31,7 @@ test('the settings that a start is told hold for it and for what follows in this
   await first.client.power({ action: 'restart', settings: { version: 'two', values } });
   expect(await first.client.state()).toMatchObject({ settingsVersion: 'two', vncConsole: false });
   await first.reaches(up);
-  const second = 'SECOND\n2\n"role": "web"\n';
+  const second = 'SECOND\n2\nrole: "web"\n';
   expect(await first.guest(seen)).toBe(second);
 
   // A start without others keeps them, and so does a runner that is started again in place.

@@ -113,8 +113,8 @@ describe('the seed', () => {
     const escaped = String.raw`"a\u007f\u0085\u009f\u2028\u2029\ufeff\ufffe\uffff` + '\u00A0\u{1F600}"';
     const spec = aSpec({ metadata: [{ name: 'role', value }], sshAuthorizedKeys: [value] });
     const [meta, user] = seedFiles(spec).map(({ content }) => content.toString('utf8'));
-    expect(meta?.startsWith(`"role": ${escaped}\ninstance-id: `)).toBe(true);
-    expect(meta?.endsWith(`\nsvc3:\n  "role": ${escaped}\n`)).toBe(true);
+    expect(meta?.startsWith(`role: ${escaped}\ninstance-id: `)).toBe(true);
+    expect(meta?.endsWith(`\nsvc3:\n  role: ${escaped}\n`)).toBe(true);
     expect(user).toBe(`#cloud-config\nssh_authorized_keys:\n  - ${escaped}\n`);
     expect(read(spec)[1]).toEqual({ ssh_authorized_keys: [value] });
   });
