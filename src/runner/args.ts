@@ -20,6 +20,8 @@ export interface MachineInput {
   readonly hasEmptyDrive?: boolean;
   /** Whether there is a balloon, for a guest that goes on; one that boots has it where metrics are served. */
   readonly hasBalloon?: boolean;
+  /** Whether a large screen has more video memory than QEMU gives one, for a guest that goes on; one that boots has it. */
+  readonly hasMoreVideo?: boolean;
   /** Data disks, with where their files are. */
   readonly disks?: readonly { readonly name: string; readonly path: string; readonly format: DiskFormat }[];
   /** Path of the NoCloud seed. */
@@ -63,7 +65,9 @@ export const mediumOption = `,drive=${nodes.cd}`;
 export const machineTypes = { amd64: 'pc-q35-10.0', arm64: 'virt-10.0' } as const;
 
 /** Ids of devices that QMP commands use. */
-export const devices = { cd: 'cd', disk: 'disk', balloon: 'balloon0' } as const;
+export const devices = { cd: 'cd', disk: 'disk', balloon: 'balloon0', screen: 'video0' } as const;
+/** Of the screen, in MiB. */
+export const videoOption = 'vgamem_mb';
 
 /**
  * Places on the PCI bus that are asked for. Without one QEMU gives a device the lowest that is free, in the order of the arguments: what a VM may have or
@@ -369,15 +373,17 @@ function clipboard({ saved }: MachineInput): Option[] {
 }
 
 function screen(input: MachineInput): Option[] {
-  const { spec, gpuAddresses } = input;
+  const { spec, gpuAddresses, hasMoreVideo = true } = input;
   if (gpuAddresses.length > 0) return [['-vga', 'none']];
   const { width, height } = spec.display ?? {};
   const size = width === undefined || height === undefined ? '' : `,xres=${width},yres=${height}`;
   const video = videoMiB(spec.display);
   // Not said where it is QEMU's own: memories of guests that were saved fit devices that are told the same.
-  const memory = video > leastVideoMiB ? `,vgamem_mb=${video}` : '';
+  const memory = hasMoreVideo && video > leastVideoMiB ? `,${videoOption}=${video}` : '';
   const adapter =
-    spec.architecture === 'amd64' ? `VGA,id=video0${size}${memory}` : `virtio-gpu-pci,id=video0${size}`;
+    spec.architecture === 'amd64'
+      ? `VGA,id=${devices.screen}${size}${memory}`
+      : `virtio-gpu-pci,id=${devices.screen}${size}`;
   const console = [
     ['-vnc', vncServer(input)],
     ['-device', 'qemu-xhci,id=usb0', '-device', 'usb-tablet,bus=usb0.0'],

@@ -10,7 +10,7 @@ import { migrateOut, takeClipboard } from './migration.ts';
 import { overlaySize } from './overlay.ts';
 import type { RunnerFolders } from './preparation.ts';
 import { raceAbort, type Qmp } from './qmp.ts';
-import { describeMachine, hasDrive, readHostCpu, withBalloonOf } from './savedmachine.ts';
+import { describeMachine, hasDrive, readHostCpu, withKnownDevices } from './savedmachine.ts';
 import { catchUp } from './standstill.ts';
 import type { DiskStamp, SavedState, StateFile } from './statefile.ts';
 import { ColdStart, loadMemory, loadSeconds, type Launch } from './warmstart.ts';
@@ -123,11 +123,11 @@ export class Hibernation {
     }
   }
 
-  /** The machine with the drive and the balloon that the guest of the memory knows: its CD may have been taken out since, and metrics turned on or off. */
+  /** The machine with the devices that the guest of the memory knows: its CD may have been taken out since, and metrics turned on or off. */
   withDevices(input: MachineInput): MachineInput {
     const { memory } = this.#state.current;
     if (memory === undefined) return input;
-    const known = withBalloonOf(memory.machine, input);
+    const known = withKnownDevices(memory.machine, input);
     const lacksDrive = input.iso === undefined && hasDrive(memory.machine);
     return lacksDrive ? { ...known, hasEmptyDrive: true } : known;
   }

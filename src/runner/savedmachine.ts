@@ -8,6 +8,7 @@ import {
   machineTypes,
   mediumOption,
   qemuArguments,
+  videoOption,
   type MachineInput,
 } from './args.ts';
 
@@ -53,13 +54,23 @@ export function hasDrive(saved: SavedMachine): boolean {
   return hasDevice(saved, deviceIds.cd);
 }
 
-function hasDevice({ devices }: SavedMachine, id: string): boolean {
-  return devices.some((device) => device.split(',').includes(`id=${id}`));
+function hasDevice(saved: SavedMachine, id: string): boolean {
+  return deviceOf(saved, id) !== undefined;
 }
 
-/** The machine with the balloon that the guest of the memory knows, or without one: whether metrics are served may have changed since. */
-export function withBalloonOf(saved: SavedMachine, input: MachineInput): MachineInput {
-  return { ...input, hasBalloon: hasDevice(saved, deviceIds.balloon) };
+/** A device as QEMU was told it. */
+function deviceOf({ devices }: SavedMachine, id: string): readonly string[] | undefined {
+  return devices.map((device) => device.split(',')).find((options) => options.includes(`id=${id}`));
+}
+
+/**
+ * The machine with what the guest of the memory knows and the VM's settings do not tell: the balloon, since whether metrics are served may have changed, and the
+ * video memory of a large screen, which earlier builds left as it is in QEMU.
+ */
+export function withKnownDevices(saved: SavedMachine, input: MachineInput): MachineInput {
+  const screen = deviceOf(saved, deviceIds.screen) ?? [];
+  const hasMoreVideo = screen.some((option) => option.startsWith(`${videoOption}=`));
+  return { ...input, hasBalloon: hasDevice(saved, deviceIds.balloon), hasMoreVideo };
 }
 
 /** Why a saved memory cannot go on in this machine; undefined where it can. Pure. */

@@ -9,7 +9,7 @@ import type { Machine } from './machine.ts';
 import { qemuVersion } from './memorycopy.ts';
 import { migrateIn, type Capability } from './migration.ts';
 import { overlaySize } from './overlay.ts';
-import { describeMachine, misfit, readHostCpu, withBalloonOf, type Misfit } from './savedmachine.ts';
+import { describeMachine, misfit, readHostCpu, withKnownDevices, type Misfit } from './savedmachine.ts';
 
 /** The guest cannot go on from a memory; it boots. */
 export class ColdStart extends Error {
@@ -33,7 +33,7 @@ export type Launch = (command: QemuCommand) => Promise<Machine>;
  * guest changes is QEMU's own: the disk has not been touched.
  *
  * @param image - folder of the image volume
- * @returns with what QEMU was started with: the guest has the balloon that it knows, or none
+ * @returns with what QEMU was started with: the guest has the devices that it knows
  * @throws ColdStart where the memory does not fit, is not there, or QEMU does not take it; no QEMU is left then.
  */
 export async function startFromMemory(
@@ -43,7 +43,7 @@ export async function startFromMemory(
 ): Promise<{ readonly machine: Machine; readonly input: MachineInput }> {
   const part = (name: string) => join(image, 'memory', name);
   const saved = await readMachine(part(memoryParts.machine));
-  const input = withBalloonOf(saved, prepared);
+  const input = withKnownDevices(saved, prepared);
   const command = qemuArguments({ ...input, saved: { path: part(memoryParts.ram), mode: 'read' } });
   const machine = await loadMemory(input, saved, {
     // Whatever QEMU does not start for may be the file of the memory.

@@ -160,7 +160,11 @@ test('the machine of a guest that goes on has the drive and the balloon that the
     hasEmptyDrive: true,
     hasBalloon: false,
   });
-  expect(known(['virtio-balloon-pci,id=balloon0'])).toEqual({ ...input, hasBalloon: true });
+  expect(known(['virtio-balloon-pci,id=balloon0'])).toEqual({
+    ...input,
+    hasBalloon: true,
+    hasMoreVideo: false,
+  });
 });
 
 /** No volume has so much room. */

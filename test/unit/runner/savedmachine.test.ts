@@ -10,7 +10,7 @@ import {
   hasDrive,
   misfit,
   readHostCpu,
-  withBalloonOf,
+  withKnownDevices,
 } from '../../../src/runner/savedmachine.ts';
 
 const hostCpu = { model: 'Some CPU', flags: ['avx', 'sse'] };
@@ -75,8 +75,17 @@ test('whether metrics are served is no matter: the machine has the balloon that 
   ]) {
     const saved = aMachine(before);
     expect(misfit(saved, aMachine(now))).toMatchObject({ message: expect.stringContaining('balloon') });
-    const input = withBalloonOf(saved, anInput(now));
+    const input = withKnownDevices(saved, anInput(now));
     expect(misfit(saved, aMachine({ ...now, input }))).toBeUndefined();
+  }
+});
+
+test('a large screen of a memory that an earlier build saved has the video memory that it had, and one of this build its own', () => {
+  const large = { spec: { display: { width: 2560, height: 1440 } } };
+  const now = anInput(large);
+  for (const input of [{ hasMoreVideo: false }, {}]) {
+    const saved = aMachine({ ...large, input });
+    expect(misfit(saved, aMachine({ ...large, input: withKnownDevices(saved, now) }))).toBeUndefined();
   }
 });
 
