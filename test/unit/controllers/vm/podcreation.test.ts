@@ -65,7 +65,9 @@ beforeEach(() => {
 
 interface Given {
   /** Guests that wait, for a VM of a pool and for one that knows of none. */
-  readonly standbys?: Partial<Record<'ofPool' | 'ofConfig', () => Pod>>;
+  readonly standbys?: Partial<Record<'ofPool' | 'ofConfig', () => Pod>> & {
+    readonly forget?: (vmUid: string) => void;
+  };
   readonly config?: VmConfig;
 }
 
@@ -639,6 +641,15 @@ describe('a VM that gets a guest which waits', () => {
   test('of its pool has the warnings of that guest', async () => {
     await deploy(aPoolVm('job'), podCreation({}, ofPool));
     expect(written()).toMatchObject({ podName: 'svc3-pool-1', warnings: [warning] });
+  });
+
+  test('lets it go where it is stopped before it has it', async () => {
+    const forget = vi.fn<(vmUid: string) => void>();
+    const waits = { podName: 'svc3-vm-job', conditions: [aCondition('Scheduled', { status: 'False' })] };
+    const world = podCreation({}, { standbys: { ofPool: () => guest, forget } });
+    await deploy(aPoolVm('job', { spec: { powerState: 'Stopped' }, status: waits }), world);
+    expect(forget).toHaveBeenCalled();
+    expect(written()?.podName).not.toBe('svc3-pool-1');
   });
 
   test('of its pool in the place of its own pod has none of that', async () => {
