@@ -23,7 +23,10 @@ export function unpinned(inventory: Inventory, request: PlacementRequest): Unpin
   const candidates = [...classesOf(inventory, request)].filter(
     (facts) => excludesForGood({ ...facts, taints: lastingTaints(facts) }, request) === undefined,
   );
-  const awaited = candidates.filter((facts) => awaits(facts, request) !== undefined);
+  // One that is down or cordoned reports nothing, perhaps for ever.
+  const awaited = candidates.filter(
+    (facts) => facts.ready && !facts.cordoned && awaits(facts, request) !== undefined,
+  );
   const underKvm = candidates.filter((facts) => acceleratorOn(facts, request) === 'kvm');
   // It would be emulated as long as it lives, and the node may have hardware virtualisation.
   if (awaited.length > 0 && underKvm.length === 0) return undefined;

@@ -122,6 +122,8 @@ describe('a pod that is left to kube-scheduler', () => {
     ['is labelled to emulate', [aNode('new', { accelerator: 'tcg' })], {}],
     ['is reserved for others', [aNode('new', { reservedFor: 'x' })], {}],
     ['would emulate, as the chart says', [aNode('new')], { accelerator: 'tcg' }],
+    ['is down', [aNode('new', { cpu: 0, ...tainted('not-ready') }), aNode('a')], {}],
+    ['is cordoned', [aNode('new', { cpu: 0, cordoned: true }), aNode('a')], {}],
   ])('is made where a node that has not reported yet %s', (_sentence, nodes, request) => {
     expect(of(nodes, request)).toBeDefined();
   });
