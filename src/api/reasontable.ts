@@ -266,11 +266,11 @@ export const reasonTable: readonly ReasonRow[] = [
   }),
   ...rows('VM', 'PortsMapped', 'False', {
     PortTaken: [
-      "A port of spec.ports is in use on every node that fits; the VM runs without it, and the guest's port is open on the pod's IP only. The condition is absent where all are mapped.",
+      "A port of spec.ports is in use on every node that fits; the VM runs without it, and the guest's port is open on the pod's IP only, unless the pod uses that number itself. The condition is absent where all are mapped.",
       'Free the port, or name another one: the next pod of the VM has it. With an Ephemeral disk kube-apiserver refuses another one; deploy the VM again with it.',
     ],
     PortNotAllowed: [
-      "A port of spec.ports is not one that this installation allows; the VM runs without it, and the guest's port is open on the pod's IP only.",
+      "A port of spec.ports is not one that this installation allows; the VM runs without it, and from its next pod on the guest's port is open on the pod's IP only, unless the pod uses that number itself.",
       'Name a port in the range of the chart value hostPorts.allowed; with an Ephemeral disk kube-apiserver refuses that: deploy the VM again with it.',
     ],
   }),

@@ -260,7 +260,7 @@ applies now and what waits; \`svc3 vm resize\` grows the disk.
 While changes wait, condition \`RestartRequired\` is True and names their fields. They come into force when the guest is started by
 [\`svc3 vm restart\`](power.md) or \`start\`, and whenever the VM gets a new pod, unless its guest goes on from its memory there ([power](power.md)). Some need another pod: a Persistent VM gets one when it is started then, on a node that
 fits the new settings; else it goes back to the node that it was on, and so it does where they send it to another one that its volume cannot follow to. A guest that reboots, or is started again after a crash, keeps the old ones. The disk of an Ephemeral VM is in its pod, which
-is never replaced for a change, a stop or a restart. What was changed while the VM was being placed may be given back what \`status.effective\` has.
+is never replaced for a change, a stop or a restart. What was changed while the VM was being placed may be given back what \`status.effective\` has, or be unset where that has none.
 
 A field that applies at the next start, but \`iso\`, cannot be unset once the VM is placed: give it another value, a list an empty one. So \`tag\`, \`nodeName\`,
 \`priorityClassName\`, \`userData\`, \`readiness\` and \`systemSerial\`, of which no value means none, can be exchanged where the table says so, and never taken out; who wants that deletes the VM and deploys it again.

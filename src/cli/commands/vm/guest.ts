@@ -104,7 +104,7 @@ const vmTunnel = command({
   path: ['vm', 'tunnel'],
   summary: 'Reach a TCP port of a VM through the API',
   description:
-    'Without --listen the stream is standard input and output, as ProxyCommand of ssh wants it. A stream has no half-close: after the end of what is sent the answer is passed on until nothing comes for 5 seconds, and a guest that is slow is sent the rest.',
+    'Without --listen the stream is standard input and output, as ProxyCommand of ssh wants it. A stream has no half-close: after the end of what is sent the answer is passed on until nothing comes for 5 seconds, and a guest that is slow is sent the rest for ten minutes.',
   arguments: {
     name: { summary: 'Name of the VM', complete: 'vms' },
     port: { summary: 'Port inside the VM' },
