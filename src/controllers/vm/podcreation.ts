@@ -136,7 +136,7 @@ export class PodCreation implements VmMemory {
     const { client, nodeChoice, poolClaims, settings, sources } = this.#parts;
     const uid = vm.metadata.uid;
     this.#parts.nextPod.waits(vm);
-    // One that was promised for it is another's by then: it was stopped before it got it.
+    // It was stopped before it got the guest that it was promised, which is for others then.
     if (!isToRun(vm)) poolClaims.release(uid);
     const instead = await this.#insteadOfOwn(vm);
     if (instead !== undefined) return this.#claim(pass, instead, this.#settingsWith(vm, instead));

@@ -1,4 +1,5 @@
-import { nodes, persistentVolumeClaims, pods, vms } from '../../../api/resources.ts';
+import { configKeyOf } from '../../../api/configkey.ts';
+import { nodes, persistentVolumeClaims, pods, vmConfigs, vmPools, vms } from '../../../api/resources.ts';
 import type { Vm } from '../../../api/vm.ts';
 import type { KubeObject, Resource } from '../../../api/object.ts';
 import { resourcePath } from '../../../kube/path.ts';
@@ -11,6 +12,7 @@ import { claimNameOf } from '../facts/claim.ts';
 import type { Runners } from '../runner/runners.ts';
 import { isOwnedBy } from '../../../api/owner.ts';
 import { hasStarted, type StartEvidence } from '../facts/started.ts';
+import { templated } from '../facts/standby.ts';
 import { startDeadline } from '../facts/startdeadline.ts';
 
 /** A VM that the start deadline leaves alone for now is looked at again, in milliseconds. */
@@ -39,9 +41,32 @@ export async function expired(key: string, observed: Observed, parts: Parts): Pr
   if (now === undefined || hasStarted({ ...now, runner: answerOf(observed, now, runner) }) !== 'no') {
     return undefined;
   }
-  const deadline = startDeadline(now.vm);
+  const deadline = startDeadline(await asPlannedNow(now.vm, parts.client));
   const time = Math.min(parts.now().getTime(), now.servedAt);
   return deadline !== undefined && time >= deadline ? now.vm : undefined;
+}
+
+/** Of a VM that has not been placed its VMConfig or VMPool says the deadline, and may have said another when the VM's status was written. */
+async function asPlannedNow(vm: Vm, client: KubeClient): Promise<Vm> {
+  const { spec, status } = vm;
+  if (spec.startDeadlineSeconds !== undefined || status?.effective !== undefined) return vm;
+  if (status?.planned?.startDeadlineSeconds === undefined) return vm;
+  const { startDeadlineSeconds: _before, ...planned } = status.planned;
+  const startDeadlineSeconds = await deadlineOfTemplate(vm, client);
+  const said = startDeadlineSeconds === undefined ? {} : { startDeadlineSeconds };
+  return { ...vm, status: { ...status, planned: { ...planned, ...said } } };
+}
+
+/** Undefined where the template says none, and where it is gone. */
+async function deadlineOfTemplate(vm: Vm, client: KubeClient): Promise<number | undefined> {
+  const { pool: poolName } = vm.spec;
+  const pool =
+    poolName === undefined ? undefined : await found(client, vmPools, poolName, vm.metadata.namespace);
+  const asked = pool === undefined ? vm : templated(vm, pool);
+  if (asked.spec.startDeadlineSeconds !== undefined) return asked.spec.startDeadlineSeconds;
+  const key = configKeyOf(asked);
+  const config = key === undefined ? undefined : await found(client, vmConfigs, key.name, key.namespace);
+  return config?.spec.startDeadlineSeconds;
 }
 
 /** The answer is good for the pod that was asked. */

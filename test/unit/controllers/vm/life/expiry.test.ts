@@ -7,7 +7,7 @@ import type { Vm } from '../../../../../src/api/vm.ts';
 import { expired } from '../../../../../src/controllers/vm/life/expiry.ts';
 import { Svc3Error } from '../../../../../src/errors.ts';
 import { aPoolVm, aStandby, ownedBy } from '../../vmpool/builders.ts';
-import { aPod, aVm, runnerState, runningStatus } from '../builders.ts';
+import { aPod, aVm, effective, runnerState, runningStatus } from '../builders.ts';
 
 /** What kube-apiserver has, by plural and name; what is not there is not found. */
 let stored: Record<string, KubeObject>;
@@ -68,6 +68,41 @@ test('one without a deadline never is', async () => {
   const unlimited = aVm();
   stored['vms/web'] = unlimited;
   expect(await judge({ vm: unlimited, at: '2027-01-01T00:00:00Z' })).toBeUndefined();
+});
+
+describe('one that has not been placed and says none itself', () => {
+  const { cpu, memory, gpuPassthrough, vncConsole } = effective;
+  const planned = { image: 'web', cpu, memory, gpuPassthrough, vncConsole, startDeadlineSeconds: 20 };
+  const status = { conditions: [], planned };
+  const config = (startDeadlineSeconds?: number) => ({
+    metadata: storedMeta({ name: 'small', namespace: 'team' }),
+    spec: startDeadlineSeconds === undefined ? {} : { startDeadlineSeconds },
+  });
+  const ofConfig = aVm({ spec: { config: 'small' }, status });
+  const ofPool = aVm({ spec: { pool: 'ci' }, status });
+  const pool = (template: object) => ({
+    metadata: storedMeta({ name: 'ci', namespace: 'team' }),
+    spec: { template },
+  });
+
+  test.each<[says: string, objects: Record<string, object>, vm: Vm, isOver: boolean]>([
+    ['its VMConfig still says it', { 'vmconfigs/small': config(20) }, ofConfig, true],
+    ['its VMConfig says a later one by now', { 'vmconfigs/small': config(600) }, ofConfig, false],
+    ['its VMConfig says none any more', { 'vmconfigs/small': config() }, ofConfig, false],
+    ['its VMConfig is gone', {}, ofConfig, false],
+    ['its VMPool still says it', { 'vmpools/ci': pool({ startDeadlineSeconds: 20 }) }, ofPool, true],
+    ['its VMPool says a later one', { 'vmpools/ci': pool({ startDeadlineSeconds: 600 }) }, ofPool, false],
+    [
+      'the VMConfig of its VMPool says a later one',
+      { 'vmpools/ci': pool({ config: 'small' }), 'vmconfigs/small': config(600) },
+      ofPool,
+      false,
+    ],
+    ['its VMPool is gone', {}, ofPool, false],
+  ])('goes by what its template says now, not by its status: %s', async (_says, objects, waiting, isOver) => {
+    stored = { 'vms/web': waiting, ...(objects as typeof stored) };
+    expect(await judge({ vm: waiting })).toBe(isOver ? waiting : undefined);
+  });
 });
 
 describe('what the caches do not know yet keeps it', () => {
