@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import type { VmSpec } from '../../../../src/api/vm.ts';
-import type { Switch, VmConfigSpec } from '../../../../src/api/vmconfig.ts';
+import type { VmSpec } from '../../../../../src/api/vm.ts';
+import type { Switch, VmConfigSpec } from '../../../../../src/api/vmconfig.ts';
 import {
   effectiveSettings,
   type EffectiveInput,
   gpuDisabledMessage,
-} from '../../../../src/controllers/vm/resolve/effective.ts';
+} from '../../../../../src/controllers/vm/resolve/effective.ts';
 
 function input(
   given: Partial<Omit<EffectiveInput, 'spec'>> & { spec?: Partial<VmSpec> } = {},

@@ -1,9 +1,9 @@
-import { storedMeta } from '../../../support/storedmeta.ts';
+import { storedMeta } from '../../../../support/storedmeta.ts';
 import { expect, test } from 'vitest';
-import type { VmStatus } from '../../../../src/api/vm.ts';
-import type { Observed, PodPlan } from '../../../../src/controllers/vm/decide.ts';
-import { planStatus } from '../../../../src/controllers/vm/status/planstatus.ts';
-import { aCondition, aPod, aVm, effective } from './builders.ts';
+import type { VmStatus } from '../../../../../src/api/vm.ts';
+import type { Observed, PodPlan } from '../../../../../src/controllers/vm/decide.ts';
+import { planStatus } from '../../../../../src/controllers/vm/status/planstatus.ts';
+import { aCondition, aPod, aVm, effective } from '../builders.ts';
 
 type Given = Extract<PodPlan, { kind: 'conflict' | 'wait' | 'replace' }>;
 

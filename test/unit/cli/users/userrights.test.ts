@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import type { KubeObject, Resource } from '../../../src/api/object.ts';
-import { createUsers } from '../../../src/cli/users/users.ts';
-import { Svc3Error } from '../../../src/errors.ts';
-import type { DeleteOptions, KubeClient, ListOptions } from '../../../src/kube/types.ts';
+import type { KubeObject, Resource } from '../../../../src/api/object.ts';
+import { createUsers } from '../../../../src/cli/users/users.ts';
+import { Svc3Error } from '../../../../src/errors.ts';
+import type { DeleteOptions, KubeClient, ListOptions } from '../../../../src/kube/types.ts';
 
 const marks = { 'svc3.dev/user': 'true' };
 const account = 'serviceaccounts/svc3-users/bob';

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { BootSettings } from '../../../../src/api/runner.ts';
-import type { EffectiveSettings } from '../../../../src/api/vm.ts';
-import { bootSettings } from '../../../../src/controllers/vm/pod/bootsettings.ts';
-import { vmSettings } from '../../../support/operator.ts';
-import { effective } from './builders.ts';
+import { BootSettings } from '../../../../../src/api/runner.ts';
+import type { EffectiveSettings } from '../../../../../src/api/vm.ts';
+import { bootSettings } from '../../../../../src/controllers/vm/pod/bootsettings.ts';
+import { vmSettings } from '../../../../support/operator.ts';
+import { effective } from '../builders.ts';
 
 const told = (given: Partial<EffectiveSettings>) => bootSettings({ ...effective, ...given }, vmSettings());
 const changes: Partial<EffectiveSettings>[] = [

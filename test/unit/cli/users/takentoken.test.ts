@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest';
-import { createUsers } from '../../../src/cli/users/users.ts';
-import { Svc3Error } from '../../../src/errors.ts';
-import type { KubeClient } from '../../../src/kube/types.ts';
+import { createUsers } from '../../../../src/cli/users/users.ts';
+import { Svc3Error } from '../../../../src/errors.ts';
+import type { KubeClient } from '../../../../src/kube/types.ts';
 
 /** The users of a cluster that answers a token with `answer`, and which tokens it was asked with. */
 function aCluster(answer: () => Promise<unknown>) {

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import type { EffectiveSettings, VmSpec, VmStatus } from '../../../../src/api/vm.ts';
-import { changedSettings } from '../../../../src/controllers/vm/resolve/changes.ts';
-import { effectiveSettings } from '../../../../src/controllers/vm/resolve/effective.ts';
-import { nextSettings } from '../../../../src/controllers/vm/resolve/nextsettings.ts';
-import { vmSettings } from '../../../support/operator.ts';
-import { aVm, effective } from './builders.ts';
+import type { EffectiveSettings, VmSpec, VmStatus } from '../../../../../src/api/vm.ts';
+import { changedSettings } from '../../../../../src/controllers/vm/resolve/changes.ts';
+import { effectiveSettings } from '../../../../../src/controllers/vm/resolve/effective.ts';
+import { nextSettings } from '../../../../../src/controllers/vm/resolve/nextsettings.ts';
+import { vmSettings } from '../../../../support/operator.ts';
+import { aVm, effective } from '../builders.ts';
 
 const changed = (spec: Partial<VmSpec>) =>
   changedSettings(aVm({ spec, metadata: { generation: 2 } }), effective, vmSettings());

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
-import type { VmStatus } from '../../../../src/api/vm.ts';
+import type { VmStatus } from '../../../../../src/api/vm.ts';
 import {
   quickStartMs,
   slowStartMs,
   type StatusChange,
   whenDue,
-} from '../../../../src/controllers/vm/status/statuspolicy.ts';
-import { aCondition } from './builders.ts';
+} from '../../../../../src/controllers/vm/status/statuspolicy.ts';
+import { aCondition } from '../builders.ts';
 
 const starting: VmStatus = {
   podName: 'svc3-vm-web',

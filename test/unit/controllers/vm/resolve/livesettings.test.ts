@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import type { EffectiveSettings, VmSpec } from '../../../../src/api/vm.ts';
-import { withLivePorts } from '../../../../src/controllers/vm/resolve/livesettings.ts';
-import { livePorts, runnerPorts } from '../../../../src/controllers/vm/pod/podports.ts';
-import { aVm, effective } from './builders.ts';
+import type { EffectiveSettings, VmSpec } from '../../../../../src/api/vm.ts';
+import { withLivePorts } from '../../../../../src/controllers/vm/resolve/livesettings.ts';
+import { livePorts, runnerPorts } from '../../../../../src/controllers/vm/pod/podports.ts';
+import { aVm, effective } from '../builders.ts';
 
 type Ports = NonNullable<EffectiveSettings['ports']>;
 const tcp = (guestPort: number, nodePort?: number): Ports[number] => ({

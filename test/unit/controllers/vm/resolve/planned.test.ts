@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import type { VmSpec } from '../../../../src/api/vm.ts';
-import type { VmConfigSpec } from '../../../../src/api/vmconfig.ts';
-import { plannedSettings } from '../../../../src/controllers/vm/resolve/planned.ts';
-import { vmSettings } from '../../../support/operator.ts';
-import { aPool } from '../vmpool/builders.ts';
-import { aVm } from './builders.ts';
+import type { VmSpec } from '../../../../../src/api/vm.ts';
+import type { VmConfigSpec } from '../../../../../src/api/vmconfig.ts';
+import { plannedSettings } from '../../../../../src/controllers/vm/resolve/planned.ts';
+import { vmSettings } from '../../../../support/operator.ts';
+import { aPool } from '../../vmpool/builders.ts';
+import { aVm } from '../builders.ts';
 
 const asked: string[] = [];
 const memory = { digest: 'a', cpu: 2, size: '512Mi' };

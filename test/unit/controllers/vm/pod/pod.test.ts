@@ -1,19 +1,19 @@
-import { storedMeta } from '../../../support/storedmeta.ts';
+import { storedMeta } from '../../../../support/storedmeta.ts';
 import { describe, expect, test } from 'vitest';
-import { RunnerSpec } from '../../../../src/api/runner.ts';
-import type { EffectiveSettings } from '../../../../src/api/vm.ts';
-import { podFacts } from '../../../../src/placement/podfacts.ts';
-import { Inventory } from '../../../../src/placement/inventory.ts';
-import { place } from '../../../../src/placement/place.ts';
-import { podNameOf } from '../../../../src/controllers/vm/names.ts';
-import { buildPod, type PodInput } from '../../../../src/controllers/vm/pod/pod.ts';
-import { vmSettingsFrom } from '../../../../src/controllers/vm/environment.ts';
-import { statusPorts } from '../../../../src/controllers/vm/pod/podports.ts';
-import { placementRequest } from '../../../../src/controllers/vm/pod/request.ts';
-import type { VmSettings } from '../../../../src/controllers/vm/settings.ts';
-import { vmSettings } from '../../../support/operator.ts';
-import { aNode } from '../../placement/builders.ts';
-import { aVm, effective, podInput } from './builders.ts';
+import { RunnerSpec } from '../../../../../src/api/runner.ts';
+import type { EffectiveSettings } from '../../../../../src/api/vm.ts';
+import { podFacts } from '../../../../../src/placement/podfacts.ts';
+import { Inventory } from '../../../../../src/placement/inventory.ts';
+import { place } from '../../../../../src/placement/place.ts';
+import { podNameOf } from '../../../../../src/controllers/vm/names.ts';
+import { buildPod, type PodInput } from '../../../../../src/controllers/vm/pod/pod.ts';
+import { vmSettingsFrom } from '../../../../../src/controllers/vm/environment.ts';
+import { statusPorts } from '../../../../../src/controllers/vm/pod/podports.ts';
+import { placementRequest } from '../../../../../src/controllers/vm/pod/request.ts';
+import type { VmSettings } from '../../../../../src/controllers/vm/settings.ts';
+import { vmSettings } from '../../../../support/operator.ts';
+import { aNode } from '../../../placement/builders.ts';
+import { aVm, effective, podInput } from '../builders.ts';
 
 function specOf(given: Partial<PodInput> = {}) {
   return buildPod(podInput(given)).spec;

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { follow, type Followed } from '../../../src/cli/service/kubernetes/follow.ts';
-import { Svc3Error } from '../../../src/errors.ts';
+import { follow, type Followed } from '../../../../../src/cli/service/kubernetes/follow.ts';
+import { Svc3Error } from '../../../../../src/errors.ts';
 
 /** A cache that the test fills, and that says whether it runs. */
 function aCache() {

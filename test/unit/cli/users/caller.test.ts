@@ -2,11 +2,11 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { callerOf } from '../../../src/cli/users/caller.ts';
-import { createUsers } from '../../../src/cli/users/users.ts';
-import { Svc3Error } from '../../../src/errors.ts';
-import { loadKubeconfig, readPem } from '../../../src/kube/connection.ts';
-import type { KubeClient } from '../../../src/kube/types.ts';
+import { callerOf } from '../../../../src/cli/users/caller.ts';
+import { createUsers } from '../../../../src/cli/users/users.ts';
+import { Svc3Error } from '../../../../src/errors.ts';
+import { loadKubeconfig, readPem } from '../../../../src/kube/connection.ts';
+import type { KubeClient } from '../../../../src/kube/types.ts';
 
 const pem = (text: string) => Buffer.from(text).toString('base64');
 

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import type { Image, ImageStatus } from '../../../../src/api/image.ts';
-import type { VmConfig } from '../../../../src/api/vmconfig.ts';
-import { Svc3Error } from '../../../../src/errors.ts';
-import type { ImageAnswer } from '../../../../src/controllers/vm/resolve/imageresolutions.ts';
-import { resolveVm, type ResolveSources } from '../../../../src/controllers/vm/resolve/resolve.ts';
-import { vmSettings } from '../../../support/operator.ts';
-import { aCondition, aVm } from './builders.ts';
-import { storedMeta } from '../../../support/storedmeta.ts';
+import type { Image, ImageStatus } from '../../../../../src/api/image.ts';
+import type { VmConfig } from '../../../../../src/api/vmconfig.ts';
+import { Svc3Error } from '../../../../../src/errors.ts';
+import type { ImageAnswer } from '../../../../../src/controllers/vm/resolve/imageresolutions.ts';
+import { resolveVm, type ResolveSources } from '../../../../../src/controllers/vm/resolve/resolve.ts';
+import { vmSettings } from '../../../../support/operator.ts';
+import { aCondition, aVm } from '../builders.ts';
+import { storedMeta } from '../../../../support/storedmeta.ts';
 
 const digest = `sha256:${'b'.repeat(64)}`;
 

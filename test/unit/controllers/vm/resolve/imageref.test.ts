@@ -5,7 +5,7 @@ import {
   isNamed,
   parseImage,
   withDigest,
-} from '../../../../src/controllers/vm/resolve/imageref.ts';
+} from '../../../../../src/controllers/vm/resolve/imageref.ts';
 
 test('a text with a slash is a reference, any other the name of an object', () => {
   expect(parseImage('r.example.com/debian')).toEqual({

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { commitRefusal, commitTarget } from '../../../../src/api/committarget.ts';
-import { aVm, effective } from '../vm/builders.ts';
+import { commitRefusal, commitTarget } from '../../../src/api/committarget.ts';
+import { aVm, effective } from '../controllers/vm/builders.ts';
 
 test.each([
   [

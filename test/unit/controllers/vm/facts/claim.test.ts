@@ -1,6 +1,6 @@
-import type { ObjectMeta } from '../../../../src/api/object.ts';
+import type { ObjectMeta } from '../../../../../src/api/object.ts';
 import { describe, expect, test } from 'vitest';
-import type { PersistentVolumeClaim } from '../../../../src/api/core.ts';
+import type { PersistentVolumeClaim } from '../../../../../src/api/core.ts';
 import {
   bootClaim,
   bootNeeds,
@@ -11,11 +11,11 @@ import {
   grownStorage,
   holderOfNamed,
   holderOfOwn,
-} from '../../../../src/controllers/vm/facts/claim.ts';
-import type { EffectiveSettings, Vm } from '../../../../src/api/vm.ts';
-import { vmSettings } from '../../../support/operator.ts';
-import { aVm, effective } from './builders.ts';
-import { storedMeta } from '../../../support/storedmeta.ts';
+} from '../../../../../src/controllers/vm/facts/claim.ts';
+import type { EffectiveSettings, Vm } from '../../../../../src/api/vm.ts';
+import { vmSettings } from '../../../../support/operator.ts';
+import { aVm, effective } from '../builders.ts';
+import { storedMeta } from '../../../../support/storedmeta.ts';
 
 const size = '10Gi';
 const vm = aVm({ spec: { disk: { storage: 'Persistent', size } } });

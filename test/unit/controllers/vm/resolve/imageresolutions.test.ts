@@ -1,8 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { Svc3Error } from '../../../../src/errors.ts';
-import { RegistryUnreachable } from '../../../../src/registry/transport.ts';
-import { ImageResolutions } from '../../../../src/controllers/vm/resolve/imageresolutions.ts';
-import type { ResolvedImage, SoughtImage } from '../../../../src/controllers/vm/resolve/imageresolutions.ts';
+import { Svc3Error } from '../../../../../src/errors.ts';
+import { RegistryUnreachable } from '../../../../../src/registry/transport.ts';
+import { ImageResolutions } from '../../../../../src/controllers/vm/resolve/imageresolutions.ts';
+import type {
+  ResolvedImage,
+  SoughtImage,
+} from '../../../../../src/controllers/vm/resolve/imageresolutions.ts';
 
 const image: ResolvedImage = { digest: `sha256:${'a'.repeat(64)}`, architecture: 'amd64' };
 const reference = 'r.example.com/debian:13';

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import type { Node, PersistentVolumeClaim, Pod, PodStatus } from '../../../../src/api/core.ts';
-import type { RunnerState } from '../../../../src/api/runner.ts';
-import type { VmSpec, VmStatus } from '../../../../src/api/vm.ts';
-import { hasStarted, type Started } from '../../../../src/controllers/vm/facts/started.ts';
-import { aPod, aVm, effective, runnerState, runningStatus } from './builders.ts';
-import { storedMeta } from '../../../support/storedmeta.ts';
+import type { Node, PersistentVolumeClaim, Pod, PodStatus } from '../../../../../src/api/core.ts';
+import type { RunnerState } from '../../../../../src/api/runner.ts';
+import type { VmSpec, VmStatus } from '../../../../../src/api/vm.ts';
+import { hasStarted, type Started } from '../../../../../src/controllers/vm/facts/started.ts';
+import { aPod, aVm, effective, runnerState, runningStatus } from '../builders.ts';
+import { storedMeta } from '../../../../support/storedmeta.ts';
 
 interface Row {
   sentence: string;

@@ -1,19 +1,19 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test, vi } from 'vitest';
-import type { Pod } from '../../../../src/api/core.ts';
-import type { PowerRequest, RunnerState } from '../../../../src/api/runner.ts';
-import type { Vm, VmSpec, VmStatus } from '../../../../src/api/vm.ts';
-import { Svc3Error } from '../../../../src/errors.ts';
+import type { Pod } from '../../../../../src/api/core.ts';
+import type { PowerRequest, RunnerState } from '../../../../../src/api/runner.ts';
+import type { Vm, VmSpec, VmStatus } from '../../../../../src/api/vm.ts';
+import { Svc3Error } from '../../../../../src/errors.ts';
 import {
   pollMs,
   RunnerLinks,
   silenceMs,
   suspendedPollMs,
-} from '../../../../src/controllers/vm/runner/runnerlinks.ts';
-import { bootSettings } from '../../../../src/controllers/vm/pod/bootsettings.ts';
-import { aCondition, aPod, aVm, effective, runnerState, runningStatus } from './builders.ts';
-import { storedMeta } from '../../../support/storedmeta.ts';
-import { vmSettings } from '../../../support/operator.ts';
+} from '../../../../../src/controllers/vm/runner/runnerlinks.ts';
+import { bootSettings } from '../../../../../src/controllers/vm/pod/bootsettings.ts';
+import { aCondition, aPod, aVm, effective, runnerState, runningStatus } from '../builders.ts';
+import { storedMeta } from '../../../../support/storedmeta.ts';
+import { vmSettings } from '../../../../support/operator.ts';
 
 /** A runner whose state the test sets; calls are answered when the test says so. */
 function aRunner(initial: Partial<RunnerState> = {}) {

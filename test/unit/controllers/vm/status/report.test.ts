@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest';
-import type { Node, Pod, PodStatus } from '../../../../src/api/core.ts';
-import type { RunnerState } from '../../../../src/api/runner.ts';
-import type { VmSpec, VmStatus } from '../../../../src/api/vm.ts';
-import type { RunnerObservation } from '../../../../src/controllers/vm/runner/runners.ts';
-import { type PodReport, reportPod } from '../../../../src/controllers/vm/status/report.ts';
-import { differsOnlyInProgress, statusOf } from '../../../../src/controllers/vm/status/draftedstatus.ts';
-import { conditionsIn } from '../../../../src/controllers/vm/status/statusdraft.ts';
-import { eventsBetween } from '../../../../src/controllers/vm/status/statusevents.ts';
-import { aCondition, aPod, aVm, effective, runnerState, runningStatus } from './builders.ts';
-import { storedMeta } from '../../../support/storedmeta.ts';
+import type { Node, Pod, PodStatus } from '../../../../../src/api/core.ts';
+import type { RunnerState } from '../../../../../src/api/runner.ts';
+import type { VmSpec, VmStatus } from '../../../../../src/api/vm.ts';
+import type { RunnerObservation } from '../../../../../src/controllers/vm/runner/runners.ts';
+import { type PodReport, reportPod } from '../../../../../src/controllers/vm/status/report.ts';
+import { differsOnlyInProgress, statusOf } from '../../../../../src/controllers/vm/status/draftedstatus.ts';
+import { conditionsIn } from '../../../../../src/controllers/vm/status/statusdraft.ts';
+import { eventsBetween } from '../../../../../src/controllers/vm/status/statusevents.ts';
+import { aCondition, aPod, aVm, effective, runnerState, runningStatus } from '../builders.ts';
+import { storedMeta } from '../../../../support/storedmeta.ts';
 
 const waiting = (reason: string, message: string) => ({
   phase: 'Pending' as const,

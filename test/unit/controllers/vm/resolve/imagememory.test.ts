@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { hasMemory, memoryToGoOnFrom } from '../../../../src/controllers/vm/resolve/imagememory.ts';
-import { anImage } from '../image/builders.ts';
-import { aVm, effective as settings } from './builders.ts';
+import { hasMemory, memoryToGoOnFrom } from '../../../../../src/controllers/vm/resolve/imagememory.ts';
+import { anImage } from '../../image/builders.ts';
+import { aVm, effective as settings } from '../builders.ts';
 
 const digest = `sha256:${'a'.repeat(64)}`;
 const memory = { digest, size: '1Gi', cpuModel: 'max', accelerator: 'tcg', qemu: '10.0.3' } as const;

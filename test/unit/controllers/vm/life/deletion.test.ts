@@ -1,16 +1,16 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
-import type { Image } from '../../../../src/api/image.ts';
-import type { Pod } from '../../../../src/api/core.ts';
-import type { Vm } from '../../../../src/api/vm.ts';
-import { Svc3Error } from '../../../../src/errors.ts';
+import type { Image } from '../../../../../src/api/image.ts';
+import type { Pod } from '../../../../../src/api/core.ts';
+import type { Vm } from '../../../../../src/api/vm.ts';
+import { Svc3Error } from '../../../../../src/errors.ts';
 import {
   type DeletionParts,
   endGuest,
   type Leaving,
   letGo,
   stillWanted,
-} from '../../../../src/controllers/vm/life/deletion.ts';
-import { aPod, aVm, effective } from './builders.ts';
+} from '../../../../../src/controllers/vm/life/deletion.ts';
+import { aPod, aVm, effective } from '../builders.ts';
 
 const deletionTimestamp = '2026-11-01T11:00:00Z';
 const vm = aVm({

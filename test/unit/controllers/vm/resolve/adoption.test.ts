@@ -1,17 +1,20 @@
-import { storedMeta } from '../../../support/storedmeta.ts';
+import { storedMeta } from '../../../../support/storedmeta.ts';
 import { describe, expect, test } from 'vitest';
-import type { Pod } from '../../../../src/api/core.ts';
-import type { EffectiveSettings, Vm, VmSpec } from '../../../../src/api/vm.ts';
-import type { VmConfig, VmConfigSpec } from '../../../../src/api/vmconfig.ts';
-import type { VmPool } from '../../../../src/api/vmpool.ts';
-import { settingsOfPod } from '../../../../src/controllers/vm/resolve/adoption.ts';
-import { type EffectiveInput, effectiveSettings } from '../../../../src/controllers/vm/resolve/effective.ts';
-import { withLiveSettings } from '../../../../src/controllers/vm/resolve/livesettings.ts';
-import type { SavedGuest } from '../../../../src/controllers/vm/resolve/savedguest.ts';
-import { buildPod } from '../../../../src/controllers/vm/pod/pod.ts';
-import type { VmSettings } from '../../../../src/controllers/vm/settings.ts';
-import { vmSettings } from '../../../support/operator.ts';
-import { aVm, effective, podInput } from './builders.ts';
+import type { Pod } from '../../../../../src/api/core.ts';
+import type { EffectiveSettings, Vm, VmSpec } from '../../../../../src/api/vm.ts';
+import type { VmConfig, VmConfigSpec } from '../../../../../src/api/vmconfig.ts';
+import type { VmPool } from '../../../../../src/api/vmpool.ts';
+import { settingsOfPod } from '../../../../../src/controllers/vm/resolve/adoption.ts';
+import {
+  type EffectiveInput,
+  effectiveSettings,
+} from '../../../../../src/controllers/vm/resolve/effective.ts';
+import { withLiveSettings } from '../../../../../src/controllers/vm/resolve/livesettings.ts';
+import type { SavedGuest } from '../../../../../src/controllers/vm/resolve/savedguest.ts';
+import { buildPod } from '../../../../../src/controllers/vm/pod/pod.ts';
+import type { VmSettings } from '../../../../../src/controllers/vm/settings.ts';
+import { vmSettings } from '../../../../support/operator.ts';
+import { aVm, effective, podInput } from '../builders.ts';
 
 const digest = `sha256:${'a'.repeat(64)}`;
 const settings = vmSettings({ gpuPassthroughEnabled: true });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import type { RunnerState } from '../../../../src/api/runner.ts';
-import type { EffectiveSettings, PowerState, VmStatus } from '../../../../src/api/vm.ts';
-import { isBoot, powerStep } from '../../../../src/controllers/vm/runner/power.ts';
-import { aCondition, aVm, effective, runnerState } from './builders.ts';
+import type { RunnerState } from '../../../../../src/api/runner.ts';
+import type { EffectiveSettings, PowerState, VmStatus } from '../../../../../src/api/vm.ts';
+import { isBoot, powerStep } from '../../../../../src/controllers/vm/runner/power.ts';
+import { aCondition, aVm, effective, runnerState } from '../builders.ts';
 
 interface Row {
   sentence: string;

@@ -1,8 +1,12 @@
 import { expect, test } from 'vitest';
-import type { Vm, VmSpec } from '../../../../src/api/vm.ts';
-import { disposeOfDisk, disposeOfNewDisk, keepDisks } from '../../../../src/controllers/vm/life/disposal.ts';
-import type { KubeClient } from '../../../../src/kube/types.ts';
-import { aVm, effective } from './builders.ts';
+import type { Vm, VmSpec } from '../../../../../src/api/vm.ts';
+import {
+  disposeOfDisk,
+  disposeOfNewDisk,
+  keepDisks,
+} from '../../../../../src/controllers/vm/life/disposal.ts';
+import type { KubeClient } from '../../../../../src/kube/types.ts';
+import { aVm, effective } from '../builders.ts';
 
 type Disk = NonNullable<VmSpec['disk']>;
 

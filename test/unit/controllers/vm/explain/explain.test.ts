@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
-import type { Node, Pod } from '../../../../src/api/core.ts';
-import type { Vm, VmStatus } from '../../../../src/api/vm.ts';
-import { explainVm, imageNameOf } from '../../../../src/controllers/vm/explain/explain.ts';
-import { vmSettings } from '../../../support/operator.ts';
-import { aPod, aVm, effective } from './builders.ts';
-import { anImage } from '../image/builders.ts';
-import { storedMeta } from '../../../support/storedmeta.ts';
+import type { Node, Pod } from '../../../../../src/api/core.ts';
+import type { Vm, VmStatus } from '../../../../../src/api/vm.ts';
+import { explainVm, imageNameOf } from '../../../../../src/controllers/vm/explain/explain.ts';
+import { vmSettings } from '../../../../support/operator.ts';
+import { aPod, aVm, effective } from '../builders.ts';
+import { anImage } from '../../image/builders.ts';
+import { storedMeta } from '../../../../support/storedmeta.ts';
 
 function aNode(name: string, cpu: string, labels: Record<string, string> = {}): Node {
   return {

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
-import { refusalOf, refusalText, unreachable } from '../../../../src/cli/service/http/refusal.ts';
-import { Svc3Error } from '../../../../src/errors.ts';
+import { refusalOf, refusalText, unreachable } from '../../../../../src/cli/service/http/refusal.ts';
+import { Svc3Error } from '../../../../../src/errors.ts';
 
 describe('a refusal', () => {
   test.each<[what: string, code: number, text: string, reason: string, message: string]>([
