@@ -25,7 +25,7 @@ const staleLists = 3;
  * How many watches in a row may bring no sign of life until there is a list: kube-apiserver takes a version that it has not reached yet, as after a
  * restore of etcd, and says nothing until it has. Where that does not help, as behind a proxy that holds everything back, it is tried ever more seldom.
  */
-const muteWatches = { first: 2, most: 16 };
+const silentWatches = { first: 2, most: 16 };
 
 /** Where a reflector puts what it receives, in the server's order. */
 export interface Sink<T extends KubeObject> {
@@ -83,8 +83,8 @@ export class Reflector<T extends KubeObject> {
   /** Whether the last watch brought a sign that the server has come as far as the version that is known. */
   #isHeard = false;
   /** Watches in a row that had time for that and did not, and how many may. */
-  #mute = 0;
-  #mostMute = muteWatches.first;
+  #silent = 0;
+  #mostSilent = silentWatches.first;
   /** Where and when the last watch began. */
   #watched: { readonly version: string | undefined; readonly at: number } = { version: undefined, at: 0 };
 
@@ -113,7 +113,7 @@ export class Reflector<T extends KubeObject> {
         step = 'watch';
         if (await this.#watch(signal)) {
           count.watched();
-          if (this.#isMuteForLong()) step = 'list';
+          if (this.#countSilentWatch()) step = 'list';
           continue;
         }
         failures = count.failed(step);
@@ -126,25 +126,25 @@ export class Reflector<T extends KubeObject> {
         } else {
           failures = count.failed(step, error);
         }
-        if (mustRelist(error) || (step === 'watch' && this.#isMuteForLong())) step = 'list';
+        if (mustRelist(error) || (step === 'watch' && this.#countSilentWatch())) step = 'list';
         this.#logFailure(error, failures, step === 'list');
       }
       await sleep(this.#delayMs(failures, failure), undefined, { signal }).catch(() => undefined);
     }
   }
 
-  /** Counts the watch that has just ended. */
-  #isMuteForLong(): boolean {
-    const { first, most } = muteWatches;
-    if (this.#isHeard) [this.#mute, this.#mostMute] = [0, first];
+  /** Counts the watch that has just ended. Returns whether a list is due, since too many in a row brought no sign of life. */
+  #countSilentWatch(): boolean {
+    const { first, most } = silentWatches;
+    if (this.#isHeard) [this.#silent, this.#mostSilent] = [0, first];
     // One that was cut before says nothing about the version.
-    else if (performance.now() - this.#watched.at >= this.#tuning.silenceMs) this.#mute += 1;
-    if (this.#mute < this.#mostMute) return false;
-    [this.#mute, this.#mostMute] = [0, Math.min(most, 2 * this.#mostMute)];
+    else if (performance.now() - this.#watched.at >= this.#tuning.silenceMs) this.#silent += 1;
+    if (this.#silent < this.#mostSilent) return false;
+    [this.#silent, this.#mostSilent] = [0, Math.min(most, 2 * this.#mostSilent)];
     return true;
   }
 
-  /** Whether the last watch brought something, or lived longer than the longest pause. */
+  /** Whether the last watch brought something, or lived longer than the longest backoff. */
   #wasAlive(): boolean {
     const { version, at } = this.#watched;
     return this.#version !== version || performance.now() - at > this.#tuning.backoffMaxMs;

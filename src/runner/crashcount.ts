@@ -59,7 +59,7 @@ export class CrashCount {
   }
 
   /** Writes down that the guest was taken down with its pod or container. */
-  async ended(): Promise<void> {
+  async noteEnded(): Promise<void> {
     if (this.#parts.state.current.runsOn !== undefined) await this.#parts.note({ runsOn: undefined });
   }
 

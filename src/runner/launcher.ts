@@ -182,7 +182,7 @@ export class Launcher {
       readiness: this.#parts.host().spec.readiness,
       status,
       log,
-      mayQuit: () => (this.#parts.isEnding() ? Promise.resolve() : disk.free()),
+      beforeQuit: () => (this.#parts.isEnding() ? Promise.resolve() : disk.free()),
     });
   }
 }

@@ -234,7 +234,7 @@ export class Supervisor {
     await Promise.race([this.#booting, delay(graceMs / 2, undefined, { ref: false })]);
     if (await this.#endsAsleep(graceMs)) return;
     await this.#takeDown(Math.min(graceMs, Math.max(leastGraceMs, until - performance.now())));
-    await this.#crashes.ended();
+    await this.#crashes.noteEnded();
     this.status.update({ powerState: 'Stopped', suspendKind: undefined, ...guestDown });
   }
 

@@ -35,8 +35,8 @@ export interface WatchOptions {
   readonly readiness: RunnerReadiness;
   readonly status: StatusBoard;
   readonly log: Logger;
-  /** Resolves when nobody needs QEMU's disk any more. */
-  readonly mayQuit: () => Promise<unknown>;
+  /** Awaited before QEMU quits: resolves when nobody needs its disk any more. */
+  readonly beforeQuit: () => Promise<unknown>;
 }
 
 /** Follows QEMU's events: what the guest does by itself becomes status, and what is over is ended. */
@@ -60,7 +60,7 @@ export function watchMachine(machine: Machine, options: WatchOptions): Running {
   }
 
   async function quit(): Promise<void> {
-    await options.mayQuit();
+    await options.beforeQuit();
     await machine.qmp.execute('quit').catch(() => undefined);
   }
 

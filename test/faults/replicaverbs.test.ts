@@ -300,9 +300,9 @@ describe('a disk is deleted', () => {
   async function image(name: string, copyOf?: string): Promise<void> {
     const source = copyOf === undefined ? { upload: {} } : { image: { name: copyOf } };
     await cluster.client.create(images, { metadata: { name, namespace }, spec: { source } });
-    if (copyOf === undefined) await isStored(name);
+    if (copyOf === undefined) await store(name);
   }
-  async function isStored(name: string): Promise<void> {
+  async function store(name: string): Promise<void> {
     const patch = { type: 'merge', body: { status: { digest } } } as const;
     await cluster.client.patch(images, { name, namespace }, patch, { subresource: 'status' });
   }
@@ -339,7 +339,7 @@ describe('a disk is deleted', () => {
     await image('copy', 'source');
     const replica = await aHeldReplica();
     expect((await remove(replica.ask, 'source'))[0]).toBe(409);
-    await isStored('copy');
+    await store('copy');
     expect(await removed(replica, 'source')).toEqual(success('source'));
   });
 

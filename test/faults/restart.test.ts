@@ -55,7 +55,7 @@ async function powerOff(): Promise<void> {
   await space.until('vm', 'Ready', { status: 'False', reason: 'GuestStopped' });
 }
 
-async function isDone(requested: string): Promise<void> {
+async function untilDone(requested: string): Promise<void> {
   await expect.poll(async () => (await space.vm('vm')).status?.restartRequest, slow).toBe(requested);
 }
 
@@ -66,7 +66,7 @@ describe('a restart', { timeout: 180_000 }, () => {
       'svc3 on kube-apiserver',
       async () => expect(await cli('vm', 'restart', 'vm')).toMatchObject({ code: 0 }),
     ],
-    ['kubectl', async () => (await patch({ restartRequest: 'by hand' }), isDone('by hand'))],
+    ['kubectl', async () => (await patch({ restartRequest: 'by hand' }), untilDone('by hand'))],
   ])('by %s happens once, in the same pod, and the spec says Running all the while', async (_, restart) => {
     await space.untilReady('vm');
     const pod = await space.pod('vm');
@@ -96,7 +96,7 @@ describe('a restart', { timeout: 180_000 }, () => {
     });
     runner.forget();
     expect(await http('start')).toMatchObject({ status: 200 });
-    await isDone('meanwhile');
+    await untilDone('meanwhile');
     await space.untilReady('vm');
     expect(runner.verbs).toEqual(['start']);
   });

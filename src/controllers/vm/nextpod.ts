@@ -36,8 +36,8 @@ export class NextPod implements VmMemory {
     this.#waitsSince.delete(vmUid);
   }
 
-  /** The VM has no pod. */
-  waits(vm: Vm): void {
+  /** The VM has no pod: it waits for one from now on. */
+  noteWaiting(vm: Vm): void {
     const { uid } = vm.metadata;
     if (!this.#waitsSince.has(uid)) this.#waitsSince.set(uid, waitsSince(vm, Date.now()));
   }

@@ -46,14 +46,14 @@ export class NodeChoice implements VmMemory {
   }
 
   /** The pod of the VM lives: a bound one counts by itself, and for one that is as requested failures of before do not count. */
-  seen(vmUid: string, { isBound, isReady }: { isBound: boolean; isReady: boolean }): void {
+  noteAlive(vmUid: string, { isBound, isReady }: { isBound: boolean; isReady: boolean }): void {
     if (isBound) this.#bound.add(vmUid);
     if (isReady) this.#parts.backoff.forget(vmUid);
     else if (isBound) this.#parts.inventory.forget(vmUid);
   }
 
   /** The pod cannot run on its node. */
-  turnedAway(vm: Vm, { pod, reason, node }: Extract<PodPlan, { kind: 'replace' }>): void {
+  noteTurnedAway(vm: Vm, { pod, reason, node }: Extract<PodPlan, { kind: 'replace' }>): void {
     const { backoff } = this.#parts;
     const { uid } = vm.metadata;
     if (this.#isTriedAgain(vm, pod)) backoff.failed(uid);

@@ -84,8 +84,8 @@ export class PodCreation implements VmMemory {
   }
 
   /** The runner of the VM's guest has been told whose it is. */
-  told(vmUid: string): void {
-    this.#parts.poolClaims.told(vmUid);
+  noteTold(vmUid: string): void {
+    this.#parts.poolClaims.noteTold(vmUid);
   }
 
   /** Whether this process has chosen the guest that the VM has not got yet. */
@@ -94,20 +94,20 @@ export class PodCreation implements VmMemory {
   }
 
   /** The guest that was chosen for the VM goes. */
-  gaveUp(vmUid: string): void {
-    this.#parts.poolClaims.gaveUp(vmUid);
+  noteGivenUp(vmUid: string): void {
+    this.#parts.poolClaims.noteGivenUp(vmUid);
   }
 
-  /** It does not wait for a pod any more. */
-  hasPod(vmUid: string): void {
+  /** The VM has a pod: it does not wait for a node or for a pod any more. */
+  stopWaiting(vmUid: string): void {
     this.#parts.nodeChoice.stopWaiting(vmUid);
     this.#parts.nextPod.forget(vmUid);
   }
 
   /** The pod of the VM lives. */
-  seen(vmUid: string, pod: { isBound: boolean; isReady: boolean }): void {
-    this.#parts.nodeChoice.seen(vmUid, pod);
-    if (pod.isBound) this.#parts.poolClaims.bound(vmUid);
+  noteAlive(vmUid: string, pod: { isBound: boolean; isReady: boolean }): void {
+    this.#parts.nodeChoice.noteAlive(vmUid, pod);
+    if (pod.isBound) this.#parts.poolClaims.noteBound(vmUid);
   }
 
   /** Whether a guest of the VM's pool waits; it is promised to the VM from now on. */
@@ -121,8 +121,8 @@ export class PodCreation implements VmMemory {
   }
 
   /** The pod cannot run on its node. */
-  turnedAway(vm: Vm, plan: Extract<PodPlan, { kind: 'replace' }>): void {
-    this.#parts.nodeChoice.turnedAway(vm, plan);
+  noteTurnedAway(vm: Vm, plan: Extract<PodPlan, { kind: 'replace' }>): void {
+    this.#parts.nodeChoice.noteTurnedAway(vm, plan);
   }
 
   /**
@@ -135,7 +135,7 @@ export class PodCreation implements VmMemory {
     const { vm } = pass.observed;
     const { client, nodeChoice, poolClaims, settings, sources } = this.#parts;
     const uid = vm.metadata.uid;
-    this.#parts.nextPod.waits(vm);
+    this.#parts.nextPod.noteWaiting(vm);
     // It was stopped before it got the guest that it was promised, which is for others then.
     if (!isToRun(vm)) poolClaims.release(uid);
     const instead = await this.#insteadOfOwn(vm);
@@ -240,7 +240,7 @@ export class PodCreation implements VmMemory {
     const { nodeChoice, poolClaims } = this.#parts;
     nodeChoice.release(vm.metadata.uid);
     nodeChoice.stopWaiting(vm.metadata.uid);
-    poolClaims.chose(vm);
+    poolClaims.noteChosen(vm);
     try {
       const podName = pod.metadata.name;
       const message = `the guest of pod ${podName} is being claimed`;
@@ -272,9 +272,9 @@ export class PodCreation implements VmMemory {
       : 'the pod of the VM is gone; the VM is deployed again, from the template of its pool';
     await poolClaims.choose(pass, { podName, message });
     const isPlaced = placement.kind === 'placed';
-    poolClaims.madeOwn(vm, isClaim && isPlaced);
+    poolClaims.noteOwnPod(vm, isClaim && isPlaced);
     // Alert Svc3VMUnschedulable is silent while VMs of the pool get nodes: one that waits for a node too is no such VM.
-    if (isClaim && !isPlaced) poolClaims.leftToScheduler(vm);
+    if (isClaim && !isPlaced) poolClaims.noteLeftToScheduler(vm);
     return { requeueAfterMs: claimAgainMs };
   }
 

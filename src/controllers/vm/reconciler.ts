@@ -157,12 +157,12 @@ export class VmReconciler {
       case 'end': {
         const hold = await stillWanted(this.#parts, vm, plan);
         if (hold !== undefined) return this.#hold(pass, hold);
-        if (!this.#isShutDown(pass, plan)) return undefined;
+        if (!this.#shutDownFirst(pass, plan)) return undefined;
         return this.#end(pass, plan);
       }
       case 'ending':
         // Whoever deletes with `--cascade=foreground` has the pod ended by Kubernetes.
-        this.#isShutDown(pass, plan);
+        this.#shutDownFirst(pass, plan);
         return undefined;
       case 'expire': {
         const over = await expired(pass.key, pass.observed, this.#parts);
@@ -174,15 +174,15 @@ export class VmReconciler {
   }
 
   /**
-   * Asks the runner for it where the end of the pod would suspend the guest: nobody reads that memory again, and a disk that is kept is whole only
-   * after a shutdown.
+   * Has the runner shut the guest down where the end of the pod would suspend it: nobody reads that memory again, and a disk that is kept is whole
+   * only after a shutdown. Returns whether that is over, or need not be.
    */
-  #isShutDown(
+  #shutDownFirst(
     { key, observed }: Pass,
     { pod, settings }: Extract<Plan, { kind: 'end' | 'ending' }>,
   ): boolean {
     if (settings?.effective.onEviction !== 'Suspend') return true;
-    return this.#parts.runners?.isShutDown(key, observed.vm, pod) !== false;
+    return this.#parts.runners?.shutDown(key, observed.vm, pod) !== false;
   }
 
   async #actOnPod(pass: Pass, plan: PodPlan): Promise<ReconcileResult | void> {
@@ -191,8 +191,8 @@ export class VmReconciler {
     const { uid } = metadata;
     // Whoever replaces the whole object (`kubectl replace`) takes our finalizer away: its disks would stay, whatever it says of them.
     if (withoutPod.has(plan.kind) && status?.effective !== undefined) await holdVm(this.#parts, pass);
-    if (plan.kind === 'deploy') podResize.hasNothingAsked(uid);
-    else podCreation.hasPod(uid);
+    if (plan.kind === 'deploy') podResize.dropRequest(uid);
+    else podCreation.stopWaiting(uid);
     switch (plan.kind) {
       case 'conflict':
         pass.status = planStatus(pass.observed, plan);
@@ -305,7 +305,7 @@ export class VmReconciler {
     if (expectations.isDeleted(plan.pod)) return;
     await this.#delete(plan.pod);
     const isTurnedAway = plan.reason === 'RejectedByNode' || plan.reason === 'Unschedulable';
-    if (isTurnedAway) podCreation.turnedAway(pass.observed.vm, plan);
+    if (isTurnedAway) podCreation.noteTurnedAway(pass.observed.vm, plan);
     pass.status = planStatus(pass.observed, plan);
   }
 
@@ -325,7 +325,7 @@ export class VmReconciler {
     await renewControlKeys(this.#parts.client, pod, this.#parts.controlKeys());
     const answer = runners.claim(pass.key, vm, pod, settings.effective);
     if (answer.kind === 'claimed') {
-      this.#parts.podCreation.told(vm.metadata.uid);
+      this.#parts.podCreation.noteTold(vm.metadata.uid);
       pass.runner = answer.runner;
       pass.status = reportPod({ vm, pod, node, runner: answer.runner, ...settings });
       return undefined;
@@ -364,7 +364,7 @@ export class VmReconciler {
     const { vm } = pass.observed;
     const message = `nobody answers in pod ${pod.metadata.name}, whose guest was claimed; the VM is deployed anew: let network policies allow port 8443 from svc3`;
     await this.#replace(pass, { kind: 'replace', pod, reason: 'Unreached', node: undefined, message });
-    podCreation.gaveUp(vm.metadata.uid);
+    podCreation.noteGivenUp(vm.metadata.uid);
     recorder.event(typed(vm), { type: 'Warning', reason: 'StandbyUnreachable', message });
   }
 
@@ -429,7 +429,7 @@ export class VmReconciler {
     await renewControlKeys(this.#parts.client, pod, this.#parts.controlKeys());
     await this.#renewLabels(vm, pod);
     const isReady = status.conditions.ready.status === 'True';
-    podCreation.seen(vm.metadata.uid, { isBound: pod.spec.nodeName !== undefined, isReady });
+    podCreation.noteAlive(vm.metadata.uid, { isBound: pod.spec.nodeName !== undefined, isReady });
     const askMs = runner === undefined ? undefined : askAfterMs(runner, pod, status);
     // No event of a VM tells that the image is made.
     const imageMs = isKept ? pollMs : undefined;

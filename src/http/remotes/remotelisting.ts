@@ -77,13 +77,14 @@ export class RemoteListing {
     wanted.splice(most.repositories);
     let next = 0;
     const listNext = async (): Promise<void> => {
-      for (let at = next++; at < wanted.length && !this.#isFull(); at = next++)
+      for (let at = next++; at < wanted.length && !this.#cutWhenFull(); at = next++)
         this.#found[at] = await this.#tagsOf(client, wanted[at] ?? '', signal);
     };
     await Promise.all(Array.from({ length: callsAtOnce }, listNext));
   }
 
-  #isFull(): boolean {
+  /** Notes that the listing is cut where it has as many images as it may. Returns whether it has. */
+  #cutWhenFull(): boolean {
     if (this.#images < most.images) return false;
     this.#isCut = true;
     return true;

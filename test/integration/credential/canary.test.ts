@@ -104,7 +104,7 @@ async function quotingPolicy(namespace: string): Promise<() => Promise<void>> {
 }
 
 /** Whether a policy is at work yet; kube-apiserver takes a moment. */
-async function isRefused(namespace: string): Promise<void> {
+async function expectRefused(namespace: string): Promise<void> {
   const probe = {
     apiVersion: 'v1',
     kind: 'Secret',
@@ -197,7 +197,7 @@ describe.each(Object.entries(canaries))('a %s password', (_, password) => {
   test('that admission quotes when it refuses the pull Secret', async () => {
     const other = await newNamespace(cluster.client, 'canary');
     const allow = await quotingPolicy(other);
-    await vi.waitFor(() => isRefused(other), soon);
+    await vi.waitFor(() => expectRefused(other), soon);
     const wanted = credential(other, servers.refused);
     const env = { KUBECONFIG: cluster.controlPlane.kubeconfigPath };
     const words = [

@@ -164,7 +164,7 @@ test('a stop waits for the copy that was begun before it, and a second copy is r
 });
 
 /** Waits until QEMU has the file of the copy open: then comes what the copy does with the guest. */
-async function isBegun(runner: RunningRunner): Promise<void> {
+async function untilBegun(runner: RunningRunner): Promise<void> {
   const folder = `/proc/${await runner.qemuPid()}/fd`;
   const target = (fd: string) => readlink(join(folder, fd)).catch(() => '');
   const opened = async () => Promise.all((await readdir(folder)).map(target));
@@ -177,7 +177,7 @@ test('a stop that waits for a copy is not carried out once whoever asked for it 
   // A copy that takes a minute, although there is nothing in it.
   const runner = await withoutGuest({ diskBytes: 2 ** 40 });
   await runner.client.startExport('first');
-  await isBegun(runner);
+  await untilBegun(runner);
   const caller = new AbortController();
   const asked = runner.client.power({ action: 'stop' }, caller.signal);
   const refused = expect(asked).rejects.toThrow();
@@ -193,7 +193,7 @@ test('a stop that waits for a copy is not carried out once whoever asked for it 
 test('a disk that is to grow while it is copied keeps no verb waiting, and grows once the copy has ended', async () => {
   const runner = await withoutGuest({ diskBytes: 2 ** 40 });
   await runner.client.startExport('first');
-  await isBegun(runner);
+  await untilBegun(runner);
   const caller = new AbortController();
   const givenUp = expect(runner.client.resize(2 ** 41, caller.signal)).rejects.toThrow();
   const grown = runner.client.resize(2 ** 40 + 2 ** 30);
@@ -208,7 +208,7 @@ test('a disk that is to grow while it is copied keeps no verb waiting, and grows
 test('a VM that is suspended while its copy begins stays so: the copy does not let its guest go on', async () => {
   const runner = await withoutGuest({});
   await runner.client.startExport('first');
-  await isBegun(runner);
+  await untilBegun(runner);
   await runner.client.power({ action: 'suspend' });
   await expect.poll(async () => (await runner.client.getExport('first')).state).toBe('Ready');
   expect(await runner.client.state()).toMatchObject({ powerState: 'Suspended' });

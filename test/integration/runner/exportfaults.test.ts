@@ -23,7 +23,7 @@ async function aPodWithData(): Promise<Pod> {
 const copies = (pod: Pod) => readdir(`${pod.root}${runnerPaths.state}/exports`).catch((): string[] => []);
 
 /** Waits until bytes of the copy lie on the disk. */
-async function isCopying(runner: RunningRunner, id: string): Promise<void> {
+async function untilCopying(runner: RunningRunner, id: string): Promise<void> {
   await expect.poll(() => copies(runner.pod), soon).toEqual([`${id}.qcow2.part`]);
   expect(await runner.client.getExport(id)).toMatchObject({ state: 'Copying' });
 }
@@ -37,7 +37,7 @@ test('a QEMU that is killed during a copy fails the copy, leaves no half file, a
   const runner = await startRunner(await aPodWithData());
   await runner.reaches({ powerState: 'Running' });
   await runner.client.startExport('commit');
-  await isCopying(runner, 'commit');
+  await untilCopying(runner, 'commit');
   kill(await runner.qemuPid());
   await expect.poll(() => runner.client.getExport('commit'), soon).toMatchObject({ state: 'Failed' });
   expect(await copies(runner.pod)).toEqual([]);
@@ -57,7 +57,7 @@ test('a QEMU that answers too late does what nobody waits for any more, and its 
     const late = { state: 'Failed', message: expect.stringContaining('did not answer') };
     await expect.poll(() => runner.client.getExport('save'), soon).toMatchObject(late);
     await runner.client.startExport('save');
-    await isCopying(runner, 'save');
+    await untilCopying(runner, 'save');
   } finally {
     process.kill(pid, 'SIGCONT');
   }
@@ -69,7 +69,7 @@ test('a runner that is killed during a copy knows nothing of it afterwards, leav
   const first = await startRunner(pod);
   await first.reaches({ powerState: 'Running' });
   await first.client.startExport('save');
-  await isCopying(first, 'save');
+  await untilCopying(first, 'save');
   const qemu = await first.qemuPid();
   first.process.kill('SIGKILL');
   kill(qemu);

@@ -135,7 +135,7 @@ async function nothingIsLeftOf(qemu: Qemu, folder = join(qemu.root, 'memory')): 
   expect(jobs).toEqual([]);
 }
 
-async function isCopiedAgain(qemu: Qemu): Promise<void> {
+async function expectAnotherCopy(qemu: Qemu): Promise<void> {
   await expect(copied(qemu)).resolves.toMatchObject({ consistency: 'Memory' });
   await nothingIsLeftOf(qemu);
   expect((await readdir(join(qemu.root, 'memory'))).toSorted()).toEqual(
@@ -150,7 +150,7 @@ test('a second QEMU that is killed while it takes the memory fails the copy in a
     /; the second QEMU, which takes the memory: QEMU was killed by SIGKILL$/,
   );
   await nothingIsLeftOf(qemu);
-  await isCopiedAgain(qemu);
+  await expectAnotherCopy(qemu);
 });
 
 test('a copy that is given up while the memory is handed over lets the guest go on, and leaves nothing', async () => {
@@ -163,7 +163,7 @@ test('a copy that is given up while the memory is handed over lets the guest go 
   });
   await expect(copying).rejects.toThrow('the export was deleted');
   await nothingIsLeftOf(qemu);
-  await isCopiedAgain(qemu);
+  await expectAnotherCopy(qemu);
 });
 
 test('a guest that turns itself off while its memory is handed over is no image', async () => {
@@ -191,5 +191,5 @@ test('a volume that has no room for the memory is told as such, and the guest go
   const folder = join(volume.path, 'memory');
   await expect(copied(qemu, { folder })).rejects.toThrow('No space left on device');
   await nothingIsLeftOf(qemu, folder);
-  await isCopiedAgain(qemu);
+  await expectAnotherCopy(qemu);
 });

@@ -80,7 +80,7 @@ describe('watches that bring nothing for as long as they may', () => {
     throw cut();
   };
   /** Watches before each list but the first. */
-  const mute = (body: (count: number) => AsyncIterable<Uint8Array>, silenceMs = shortMs) => {
+  const silent = (body: (count: number) => AsyncIterable<Uint8Array>, silenceMs = shortMs) => {
     const before: number[] = [];
     const { calls } = follow(
       (count) => {
@@ -93,7 +93,7 @@ describe('watches that bring nothing for as long as they may', () => {
   };
 
   test('lead to a list, ever more seldom: the server may not have come as far as their version', async () => {
-    const { before } = mute(async function* empty() {
+    const { before } = silent(async function* empty() {
       yield nothing;
       await silence();
     });
@@ -101,7 +101,7 @@ describe('watches that bring nothing for as long as they may', () => {
   });
 
   test('also where the server says that it has not, or ends them itself', async () => {
-    const { before } = mute(async function* old(count) {
+    const { before } = silent(async function* old(count) {
       yield bookmark('5');
       await sleep(2 * shortMs);
       if (count === 1) throw cut();
@@ -110,7 +110,7 @@ describe('watches that bring nothing for as long as they may', () => {
   });
 
   test('lead to none where something came before', async () => {
-    const { calls, before } = mute(async function* some(count) {
+    const { calls, before } = silent(async function* some(count) {
       if (count % 2 === 0) yield bookmark('100');
       await silence();
     });
@@ -119,7 +119,7 @@ describe('watches that bring nothing for as long as they may', () => {
   });
 
   test('are none that are cut before', async () => {
-    const { calls, before } = mute(async function* short() {
+    const { calls, before } = silent(async function* short() {
       yield nothing;
       throw cut();
     }, 60_000);

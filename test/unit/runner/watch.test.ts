@@ -65,7 +65,7 @@ function watched(given: { readonly agent?: GuestAgent } = {}) {
     readiness: { timeoutSeconds: 0 },
     status,
     log: { error } as never,
-    mayQuit: async () => undefined,
+    beforeQuit: async () => undefined,
   });
   const continued = () => execute.mock.calls.filter(([command]) => command === 'cont').length;
   return { disk, tell, stop, execute, status, error, continued, told, running };

@@ -77,11 +77,11 @@ export class PodResize implements VmMemory {
   }
 
   forget(vmUid: string): void {
-    this.hasNothingAsked(vmUid);
+    this.dropRequest(vmUid);
   }
 
-  /** It has no pod, or one of the size that it was made with. */
-  hasNothingAsked(vmUid: string): void {
+  /** Forgets what was asked for the VM: it has no pod, or one of the size that it was made with. */
+  dropRequest(vmUid: string): void {
     if (!this.#asked.delete(vmUid)) return;
     this.#parts.inventory.forget(claimOf(vmUid));
   }
@@ -95,7 +95,7 @@ export class PodResize implements VmMemory {
     const isToStay = isSameSize(wanted, inForce) ? isAsNeeded() : isToBeReplaced(effective, waiting);
     // Before it is on a node nobody knows what room there is, and no guest is started.
     if (pod.spec.nodeName === undefined || isToStay) {
-      this.hasNothingAsked(vm.metadata.uid);
+      this.dropRequest(vm.metadata.uid);
       return enough;
     }
     const present = podSize(pod);

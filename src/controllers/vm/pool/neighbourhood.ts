@@ -35,7 +35,7 @@ export class Neighbourhood {
   }
 
   /** The guest counts as the VM's to others from now on: its pod does not say so yet. */
-  promised(vm: Vm, effective: EffectiveSettings, pod: Pod): void {
+  assume(vm: Vm, effective: EffectiveSettings, pod: Pod): void {
     const node = nodeOf(pod);
     if (node === undefined) return;
     const neighbour = neighbourOf(requestOf(vm, effective));
@@ -43,7 +43,7 @@ export class Neighbourhood {
   }
 
   /** The pod says it, or the guest is promised to the VM no more. */
-  ended(vmUid: string): void {
+  release(vmUid: string): void {
     this.#inventory.forget(keyOf(vmUid));
   }
 }

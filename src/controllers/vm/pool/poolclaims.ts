@@ -60,7 +60,7 @@ export class PoolClaims implements VmMemory {
   }
 
   /** The guest that was chosen for the VM goes, and nobody has told it anything: the VM gets a pod of its own. */
-  gaveUp(vmUid: string): void {
+  noteGivenUp(vmUid: string): void {
     this.#givenUpAt.set(vmUid, this.#parts.monotonic());
     this.#choseAt.delete(vmUid);
     this.release(vmUid);
@@ -77,7 +77,7 @@ export class PoolClaims implements VmMemory {
   }
 
   /** A guest was chosen for the VM, this time or before. */
-  chose(vm: Vm): void {
+  noteChosen(vm: Vm): void {
     const { uid } = vm.metadata;
     this.#leftToScheduler.delete(uid);
     if (this.#choseAt.has(uid)) return;
@@ -100,18 +100,18 @@ export class PoolClaims implements VmMemory {
   }
 
   /** The VM gets a pod of its own. `isCold`: on a node that has room for it, for want of a guest that waits. */
-  madeOwn(vm: Vm, isCold: boolean): void {
+  noteOwnPod(vm: Vm, isCold: boolean): void {
     this.#choseAt.delete(vm.metadata.uid);
     if (isCold) this.#parts.observer.claimed(poolKeyOf(vm), 'cold');
   }
 
   /** No guest waits and no node has room for the VM: it is a cold start once kube-scheduler has found a node for its pod. */
-  leftToScheduler(vm: Vm): void {
+  noteLeftToScheduler(vm: Vm): void {
     this.#leftToScheduler.set(vm.metadata.uid, poolKeyOf(vm));
   }
 
   /** The VM's pod has a node. */
-  bound(vmUid: string): void {
+  noteBound(vmUid: string): void {
     const pool = this.#leftToScheduler.get(vmUid);
     if (pool === undefined) return;
     this.#leftToScheduler.delete(vmUid);
@@ -119,7 +119,7 @@ export class PoolClaims implements VmMemory {
   }
 
   /** The runner of the VM's guest has been told whose it is. */
-  told(vmUid: string): void {
+  noteTold(vmUid: string): void {
     const since = this.#choseAt.get(vmUid);
     if (since === undefined) return;
     this.#choseAt.delete(vmUid);

@@ -39,7 +39,7 @@ export class Standbys implements VmMemory {
     this.#neighbourhood = neighbourhood;
     caches.pods.onChange(({ kind, object }) => {
       if (kind === 'deleted') this.#release(object.metadata.uid);
-      else if (controllerOf(object)?.kind === 'VM') this.#isSeen(object.metadata.uid);
+      else if (controllerOf(object)?.kind === 'VM') this.#releaseNeighbour(object.metadata.uid);
     });
   }
 
@@ -95,7 +95,7 @@ export class Standbys implements VmMemory {
     this.#vmOf.set(pod.metadata.uid, uid);
     this.#podOf.set(uid, pod.metadata.uid);
     const settings = settingsIn(pod);
-    if (settings !== undefined) this.#neighbourhood.promised(vm, settings, pod);
+    if (settings !== undefined) this.#neighbourhood.assume(vm, settings, pod);
     return pod;
   }
 
@@ -112,15 +112,15 @@ export class Standbys implements VmMemory {
   }
 
   #release(podUid: string): void {
-    this.#isSeen(podUid);
+    this.#releaseNeighbour(podUid);
     const vmUid = this.#vmOf.get(podUid);
     if (vmUid !== undefined) this.#podOf.delete(vmUid);
     this.#vmOf.delete(podUid);
   }
 
-  #isSeen(podUid: string): void {
+  #releaseNeighbour(podUid: string): void {
     const vmUid = this.#vmOf.get(podUid);
-    if (vmUid !== undefined) this.#neighbourhood.ended(vmUid);
+    if (vmUid !== undefined) this.#neighbourhood.release(vmUid);
   }
 }
 

@@ -251,12 +251,12 @@ export class RunnerLinks {
     this.#links.delete(vmUid);
   }
 
-  isShutDown(key: string, vm: Vm, pod: Pod): boolean {
+  shutDown(key: string, vm: Vm, pod: Pod): boolean {
     const link = this.#link(vm, pod);
     if (link === undefined) return true;
     if (link.busy) return false;
     const isEnding = pod.metadata.deletionTimestamp !== undefined;
-    // One that waits for a copy of the disk is given up with the call; at its end the pod waits for no copy.
+    // A stop that waits for a copy of the disk ends with its call. While the pod ends, no copy is waited for, so it is asked once more.
     const isAskedAgain = isEnding && !link.isStopAskedAtEnd && link.state?.powerState !== 'Stopped';
     if (link.isStopAsked && !isAskedAgain) return true;
     link.isStopAsked = true;

@@ -57,6 +57,9 @@ export interface Runners extends VmMemory {
    * and this is undefined.
    */
   recent(key: string, vm: Vm, pod: Pod): RunnerState | undefined;
-  /** Shuts the guest down, once, beside the pass. Returns whether that is over, or cannot be had. */
-  isShutDown(key: string, vm: Vm, pod: Pod): boolean;
+  /**
+   * Shuts the guest down beside the pass: once, and once more when the pod is ending by then. Returns whether that is over, or no runner can be asked;
+   * else the answer wakes the VM.
+   */
+  shutDown(key: string, vm: Vm, pod: Pod): boolean;
 }

@@ -132,7 +132,7 @@ export class StartTraces implements VmMemory {
     if (start === undefined) {
       const stalled = findCondition(vm.status?.conditions, 'Stalled');
       // Whoever wrote it has told it.
-      if (stalled?.status === 'True') this.#isNewFailure(uid, pod, stalled.reason);
+      if (stalled?.status === 'True') this.#noteFailure(uid, pod, stalled.reason);
       const since = findCondition(vm.status?.conditions, 'Ready')?.lastTransitionTime;
       start = {
         vm,
@@ -196,11 +196,11 @@ export class StartTraces implements VmMemory {
   }
 
   #failed(uid: string, start: Start, outcome: string): void {
-    if (start.isOwn && this.#isNewFailure(uid, start.pod, outcome)) this.#tellFailed(start, outcome);
+    if (start.isOwn && this.#noteFailure(uid, start.pod, outcome)) this.#tellFailed(start, outcome);
   }
 
-  /** Whether the start in this pod has not been known to fail so; it is from now on. */
-  #isNewFailure(uid: string, pod: Pod | undefined, outcome: string): boolean {
+  /** Remembers how the start in this pod has failed. Returns whether that is new. */
+  #noteFailure(uid: string, pod: Pod | undefined, outcome: string): boolean {
     const known = this.#failures.get(uid) ?? new Set();
     const failure = `${pod?.metadata.uid ?? ''} ${outcome}`;
     if (known.has(failure)) return false;

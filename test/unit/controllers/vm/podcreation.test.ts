@@ -136,7 +136,7 @@ const turnedAway = (
   node: string,
   reason: ReplaceReason = 'RejectedByNode',
   podReason = 'NodeAffinity',
-): Parameters<PodCreation['turnedAway']>[1] => {
+): Parameters<PodCreation['noteTurnedAway']>[1] => {
   const pod = aVmPod({ nodeName: node, status: { phase: 'Failed', reason: podReason } });
   return { kind: 'replace', pod, reason, node, message: 'the pod has ended' };
 };
@@ -209,7 +209,7 @@ describe('a VM', () => {
     expect(nodeOfPod()).toBe('n2');
     create.mockClear();
     const creation = podCreation();
-    creation.turnedAway(vm, turnedAway('n2'));
+    creation.noteTurnedAway(vm, turnedAway('n2'));
     nowMs += 60_000;
     await deploy(vm, creation);
     expect(nodeOfPod()).toBe('n1');
@@ -260,7 +260,7 @@ describe('a VM', () => {
       await creation.deploy(pass);
       expect(nodeOfPod()).toBe('n1');
       const vm = { ...said({ tag: 'ssd' }), status: { ...pass.status?.fields, powerState: 'Stopped' } } as Vm;
-      creation.turnedAway(vm, turnedAway('n1', 'Unschedulable'));
+      creation.noteTurnedAway(vm, turnedAway('n1', 'Unschedulable'));
       inventory.setNode(aNode('n3', { tags: ['ssd'] }));
       create.mockClear();
       nowMs += 60_000;
@@ -279,7 +279,7 @@ describe('a VM', () => {
         await deploy(vm, creation);
         const node = nodeOfPod() ?? '';
         tries.push(node);
-        if (node !== home) creation.turnedAway(vm, turnedAway(node, 'Unschedulable'));
+        if (node !== home) creation.noteTurnedAway(vm, turnedAway(node, 'Unschedulable'));
         nowMs += backoff.waitMs('vm-uid') + 5_000;
       }
       return tries;
@@ -299,7 +299,7 @@ describe('a VM', () => {
       const creation = podCreation();
       const vm = placed({ node: 'n1' }, persistent);
       const tries = await triesUntil('n2', vm, creation);
-      creation.turnedAway(vm, turnedAway('n2', 'Unschedulable'));
+      creation.noteTurnedAway(vm, turnedAway('n2', 'Unschedulable'));
       nowMs += 60_000;
       expect([...tries, ...(await triesUntil('n2', vm, creation))]).toEqual(['n1', 'n2', 'n1', 'n2']);
     });
@@ -317,7 +317,7 @@ describe('a VM', () => {
       inventory.setNode(aNode('n1', { cpu: 64 }));
       inventory.setNode(aNode('n2'));
       const creation = podCreation();
-      creation.seen('vm-uid', { isBound: true, isReady: false });
+      creation.noteAlive('vm-uid', { isBound: true, isReady: false });
       expect(await triesUntil('n2', placed({ node: 'n2' }, persistent), creation)).toEqual(['n2']);
     });
 
@@ -326,7 +326,7 @@ describe('a VM', () => {
         inventory.setNode(aNode(name));
       const creation = podCreation();
       const vm = placed({ node: 'n5', powerState: 'Stopped' }, persistent);
-      creation.turnedAway(vm, turnedAway('n5', 'Unschedulable'));
+      creation.noteTurnedAway(vm, turnedAway('n5', 'Unschedulable'));
       nowMs += 100_000;
       expect(await triesUntil('n5', vm, creation)).toEqual(['n0', 'n1', 'n2', 'n5']);
     });
@@ -353,7 +353,7 @@ describe('a VM', () => {
       const creation = podCreation();
       const vm = placed({ node: 'n1', powerState: 'Stopped' }, { disk: { storage: 'Persistent' } });
       for (let i = 0; i < rejections; i++)
-        creation.turnedAway(vm, turnedAway('n1', 'RejectedByNode', 'UnexpectedAdmissionError'));
+        creation.noteTurnedAway(vm, turnedAway('n1', 'RejectedByNode', 'UnexpectedAdmissionError'));
       nowMs += 60_000;
       await deploy(vm, creation);
       expect(nodeOfPod()).toBe(expected);
@@ -363,7 +363,7 @@ describe('a VM', () => {
   test('that has no volumes goes elsewhere where its node rejects it', async () => {
     for (const name of ['n1', 'n2']) inventory.setNode(aNode(name));
     const creation = podCreation();
-    creation.turnedAway(placed(), turnedAway('n1', 'RejectedByNode', 'UnexpectedAdmissionError'));
+    creation.noteTurnedAway(placed(), turnedAway('n1', 'RejectedByNode', 'UnexpectedAdmissionError'));
     nowMs += 1_000;
     await deploy(placed(), creation);
     expect(nodeOfPod()).toBe('n2');
@@ -501,7 +501,7 @@ describe('a VM', () => {
   test('goes to a node that turned it away where there is no other', async () => {
     inventory.setNode(aNode('n1'));
     const creation = podCreation();
-    creation.turnedAway(placed(), turnedAway('n1'));
+    creation.noteTurnedAway(placed(), turnedAway('n1'));
     nowMs += 60_000;
     await deploy(placed(), creation);
     expect(nodeOfPod()).toBe('n1');
@@ -518,10 +518,10 @@ describe('a VM', () => {
   test('whose pod runs has no failures of before, and one that waits for nothing is not woken', async () => {
     const creation = podCreation();
     backoff.failed('vm-uid');
-    creation.seen('vm-uid', { isBound: true, isReady: true });
+    creation.noteAlive('vm-uid', { isBound: true, isReady: true });
     expect(backoff.waitMs('vm-uid')).toBe(0);
     await deploy(placed(), creation);
-    creation.hasPod('vm-uid');
+    creation.stopWaiting('vm-uid');
     inventory.setNode(aNode('n1'));
     waiting.retry();
     expect(woken).not.toHaveBeenCalled();
@@ -531,7 +531,7 @@ describe('a VM', () => {
     inventory.setNode(aNode('n1'));
     const creation = podCreation();
     for (const end of [
-      () => creation.seen('vm-uid', { isBound: true, isReady: false }),
+      () => creation.noteAlive('vm-uid', { isBound: true, isReady: false }),
       () => creation.forget('vm-uid'),
     ]) {
       await deploy(placed(), creation);
@@ -569,7 +569,7 @@ describe('since when a VM waited, and when its pod was made, its runner is told'
     const creation = podCreation(settings);
     inventory.setNode(aNode('n1'));
     await deployAt(createdMs + 60_000, placed(), creation);
-    creation.hasPod('vm-uid');
+    creation.stopWaiting('vm-uid');
     await deployAt(createdMs + 90_000, placed(), creation);
     expect(told()).toMatchObject({ waitedSinceMs: createdMs + 90_000, madeAtMs: createdMs + 90_000 });
   });
@@ -724,17 +724,17 @@ describe('a VM of a pool for which no guest waits', () => {
     const creation = podCreation({ whenFull: 'Pod' });
     const { uid } = vm.metadata;
     await deploy(vm, creation);
-    creation.seen(uid, { isBound: false, isReady: false });
+    creation.noteAlive(uid, { isBound: false, isReady: false });
     expect(counted()).toEqual([]);
-    creation.seen(uid, { isBound: true, isReady: false });
-    creation.seen(uid, { isBound: true, isReady: true });
+    creation.noteAlive(uid, { isBound: true, isReady: false });
+    creation.noteAlive(uid, { isBound: true, isReady: true });
     expect(counted()).toEqual(['team/ci cold']);
   });
 
   test('and that has run before is none', async () => {
     const creation = podCreation({ whenFull: 'Pod' });
     await deploy(aPoolVm('job', { status: { effective, powerState: 'Stopped' } }), creation);
-    creation.seen(vm.metadata.uid, { isBound: true, isReady: false });
+    creation.noteAlive(vm.metadata.uid, { isBound: true, isReady: false });
     expect(counted()).toEqual([]);
   });
 });

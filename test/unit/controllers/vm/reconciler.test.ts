@@ -29,7 +29,7 @@ const apply = vi.fn(async (_resource: unknown, body: Vm) => body);
 const patch = vi.fn();
 const forget = vi.fn();
 const remove = vi.fn(async () => undefined);
-const isShutDown = vi.fn(() => true);
+const shutDown = vi.fn(() => true);
 const observed = vi.fn();
 let claim: PersistentVolumeClaim | undefined;
 let growth: ClaimRoom;
@@ -43,7 +43,7 @@ let live: Vm | undefined;
 let liveClaim: PersistentVolumeClaim | undefined;
 let triedInVainMs: number | undefined;
 let isChosenHere: boolean;
-const gaveUp = vi.fn();
+const noteGivenUp = vi.fn();
 /** Whether a guest of the pool waits for the VM. */
 let guestWaits: boolean;
 const releaseGuest = vi.fn();
@@ -84,17 +84,17 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
     },
     podCreation: {
       ...memory,
-      hasPod: () => undefined,
-      seen: () => undefined,
+      stopWaiting: () => undefined,
+      noteAlive: () => undefined,
       isChosenHere: () => isChosenHere,
-      gaveUp,
+      noteGivenUp,
       promiseGuest: () => guestWaits,
       releaseGuest,
       asleep: asleepDraft,
       deploy: async () => undefined,
     },
     claimGrowth: { ...memory, grow, growData },
-    podResize: { ...memory, hasNothingAsked: () => undefined, provide },
+    podResize: { ...memory, dropRequest: () => undefined, provide },
     runners:
       runner === undefined
         ? undefined
@@ -103,7 +103,7 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
             observe: observed.mockReturnValue(runner),
             claim: claimIt,
             unmetMs: () => triedInVainMs,
-            isShutDown,
+            shutDown,
           },
     expectations,
     status: new StatusWriter({ client, recorder, expectations, now } as never),
@@ -340,7 +340,7 @@ describe('a pass', () => {
         { name: 'svc3-pool-1', namespace: 'team' },
         { uid: 'uid-1', resourceVersion: '5' },
       );
-      expect(gaveUp).toHaveBeenCalledExactlyOnceWith('uid-of-web');
+      expect(noteGivenUp).toHaveBeenCalledExactlyOnceWith('uid-of-web');
       // It might be told by another try.
       expect(claimIt).not.toHaveBeenCalled();
       expect(readyOf()).toMatchObject({ status: 'False', reason: 'Starting' });
@@ -366,7 +366,7 @@ describe('a pass', () => {
     test('keeps it where the pod has changed meanwhile, and looks again', async () => {
       remove.mockRejectedValueOnce(new Svc3Error('Conflict', 'the pod has changed'));
       await expect(aReconciler({}).reconcile('team/web')).rejects.toThrow('the pod has changed');
-      expect(gaveUp).not.toHaveBeenCalled();
+      expect(noteGivenUp).not.toHaveBeenCalled();
     });
   });
 
@@ -494,7 +494,7 @@ describe('a pass', () => {
       metadata: { ...aVm().metadata, ...held, deletionTimestamp: '2026-11-01T10:00:30Z' },
       status: { effective: settings, powerState: 'Running' },
     });
-    isShutDown.mockReturnValueOnce(false);
+    shutDown.mockReturnValueOnce(false);
     const reconciler = aReconciler({});
     await reconciler.reconcile('team/web');
     expect(remove).not.toHaveBeenCalled();
@@ -510,7 +510,7 @@ describe('a pass', () => {
     });
     pod = aPod({ metadata: { deletionTimestamp } });
     await aReconciler({}).reconcile('team/web');
-    expect(isShutDown).toHaveBeenCalledExactlyOnceWith('team/web', vm, pod);
+    expect(shutDown).toHaveBeenCalledExactlyOnceWith('team/web', vm, pod);
     expect(remove).not.toHaveBeenCalled();
   });
 
@@ -522,7 +522,7 @@ describe('a pass', () => {
     saveWaitMs = 60_000;
     liveImages = [aSave()];
     await aReconciler({}).reconcile('team/web');
-    expect([isShutDown.mock.calls, remove.mock.calls]).toEqual([[], []]);
+    expect([shutDown.mock.calls, remove.mock.calls]).toEqual([[], []]);
     expect(readyOf()).toMatchObject({ reason: 'Terminating' });
   });
 

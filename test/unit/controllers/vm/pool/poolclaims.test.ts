@@ -24,29 +24,29 @@ const vm = aPoolVm('job');
 
 describe('how long a VM waits for its guest', () => {
   test('counts from the first guest that was chosen for it', () => {
-    claims.chose(vm);
+    claims.noteChosen(vm);
     nowMs = 1_000;
-    claims.chose(vm);
+    claims.noteChosen(vm);
     nowMs = 1_500;
-    claims.told(vm.metadata.uid);
+    claims.noteTold(vm.metadata.uid);
     expect(observer.told.mock.calls).toEqual([[1.5]]);
     expect([starts.claiming.mock.calls.length, starts.claimed.mock.calls.length]).toEqual([1, 1]);
   });
 
   test('is told once', () => {
-    claims.chose(vm);
-    claims.told(vm.metadata.uid);
-    claims.told(vm.metadata.uid);
+    claims.noteChosen(vm);
+    claims.noteTold(vm.metadata.uid);
+    claims.noteTold(vm.metadata.uid);
     expect(observer.told).toHaveBeenCalledOnce();
   });
 
   test.each<[string, () => void]>([
     ['is gone', () => claims.forget(vm.metadata.uid)],
-    ['gets a pod of its own', () => claims.madeOwn(vm, true)],
+    ['gets a pod of its own', () => claims.noteOwnPod(vm, true)],
   ])('is not told of a VM that %s', (_, ends) => {
-    claims.chose(vm);
+    claims.noteChosen(vm);
     ends();
-    claims.told(vm.metadata.uid);
+    claims.noteTold(vm.metadata.uid);
     expect(observer.told).not.toHaveBeenCalled();
   });
 });
@@ -76,9 +76,9 @@ describe('a guest that waits', () => {
 describe('a VM whose guest was given up', () => {
   test('gets no other guest for ten minutes', () => {
     standbys.ofPool.mockReturnValue(aStandby('1'));
-    claims.chose(vm);
+    claims.noteChosen(vm);
     expect(claims.isChosenHere(vm.metadata.uid)).toBe(true);
-    claims.gaveUp(vm.metadata.uid);
+    claims.noteGivenUp(vm.metadata.uid);
     expect(claims.isChosenHere(vm.metadata.uid)).toBe(false);
     expect(standbys.forget).toHaveBeenCalledWith(vm.metadata.uid);
     nowMs = 599_999;
@@ -90,25 +90,25 @@ describe('a VM whose guest was given up', () => {
 
   test('is forgotten with it', () => {
     standbys.ofPool.mockReturnValue(aStandby('1'));
-    claims.gaveUp(vm.metadata.uid);
+    claims.noteGivenUp(vm.metadata.uid);
     claims.forget(vm.metadata.uid);
     expect(claims.ofPool(vm)).toBeDefined();
   });
 });
 
 test('only a VM that wanted a guest which waits, and found none, is a cold start', () => {
-  claims.madeOwn(vm, false);
+  claims.noteOwnPod(vm, false);
   expect(observer.claimed).not.toHaveBeenCalled();
-  claims.madeOwn(vm, true);
+  claims.noteOwnPod(vm, true);
   expect(observer.claimed).toHaveBeenCalledWith(`${vm.metadata.namespace}/${vm.spec.pool}`, 'cold');
 });
 
 test.each<[string, () => void]>([
-  ['gets a guest that waits first', () => claims.chose(vm)],
+  ['gets a guest that waits first', () => claims.noteChosen(vm)],
   ['is gone', () => claims.forget(vm.metadata.uid)],
 ])('a VM that kube-scheduler was to find a node for and that %s is no cold start', (_, ends) => {
-  claims.leftToScheduler(vm);
+  claims.noteLeftToScheduler(vm);
   ends();
-  claims.bound(vm.metadata.uid);
+  claims.noteBound(vm.metadata.uid);
   expect(observer.claimed).not.toHaveBeenCalled();
 });

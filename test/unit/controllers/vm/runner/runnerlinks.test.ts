@@ -249,21 +249,21 @@ describe('the talk with a runner', () => {
 
     test('is shut down once before its pod is deleted', async () => {
       const { links, runner } = aRunner();
-      expect(links.isShutDown('k', aVm(), pod(true))).toBe(false);
-      expect(links.isShutDown('k', aVm(), pod(true))).toBe(false);
+      expect(links.shutDown('k', aVm(), pod(true))).toBe(false);
+      expect(links.shutDown('k', aVm(), pod(true))).toBe(false);
       await answered(runner, 1);
-      expect(links.isShutDown('k', aVm(), pod(true))).toBe(true);
+      expect(links.shutDown('k', aVm(), pod(true))).toBe(true);
       expect(runner.calls).toEqual(['stop']);
     });
 
     test('is shut down for good whatever it is to be by then', async () => {
       const { links, runner } = aRunner();
       runner.copies = true;
-      links.isShutDown('k', aVm({ spec: { powerState: 'Stopped' } }), pod(true));
+      links.shutDown('k', aVm({ spec: { powerState: 'Stopped' } }), pod(true));
       await vi.waitFor(() => expect(runner.calls).toEqual(['stop']));
       expect(links.observe('k', aVm({ status: reported }), pod(true))).toMatchObject({ verb: 'stop' });
       await nextTurn();
-      expect(links.isShutDown('k', aVm(), pod(true))).toBe(false);
+      expect(links.shutDown('k', aVm(), pod(true))).toBe(false);
     });
 
     test('is asked once more at the end of its pod where it was not shut down before', async () => {
@@ -275,12 +275,12 @@ describe('the talk with a runner', () => {
       ] as const) {
         const { links, runner } = aRunner();
         runner.fault = fault;
-        links.isShutDown('k', aVm(), pod(true));
+        links.shutDown('k', aVm(), pod(true));
         await answered(runner, 1);
-        expect(links.isShutDown('k', aVm(), pod(true))).toBe(true);
-        links.isShutDown('k', aVm(), ending);
+        expect(links.shutDown('k', aVm(), pod(true))).toBe(true);
+        links.shutDown('k', aVm(), ending);
         await answered(runner, calls.length);
-        expect(links.isShutDown('k', aVm(), ending)).toBe(true);
+        expect(links.shutDown('k', aVm(), ending)).toBe(true);
         expect(runner.calls).toEqual(calls);
       }
     });
@@ -288,10 +288,10 @@ describe('the talk with a runner', () => {
     test('is not waited for where its runner does not answer', async () => {
       const { links, runner } = aRunner();
       runner.fault = new Svc3Error('ServiceUnavailable', 'the runner does not answer');
-      expect(links.isShutDown('k', aVm(), pod(true))).toBe(false);
+      expect(links.shutDown('k', aVm(), pod(true))).toBe(false);
       await answered(runner, 1);
-      expect(links.isShutDown('k', aVm(), pod(true))).toBe(true);
-      expect(links.isShutDown('k', aVm(), aPod({ nodeName: 'n1' }))).toBe(true);
+      expect(links.shutDown('k', aVm(), pod(true))).toBe(true);
+      expect(links.shutDown('k', aVm(), aPod({ nodeName: 'n1' }))).toBe(true);
     });
   });
 
