@@ -1,6 +1,6 @@
 /**
- * `npm run check [-- STEP…]`, the gate: format, lint, types, what comments cite, which folder imports which, generated files, unit tests; or only
- * the steps that are named, or all but those with `--without` before them.
+ * `npm run check [-- STEP…]`, the gate: format, lint, types, what comments cite, which folder imports which, names, generated files, unit
+ * tests; or only the steps that are named, or all but those with `--without` before them.
  */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -31,6 +31,11 @@ export const steps: readonly Step[] = [
     name: 'imports',
     command: ['node', 'scripts/imports.ts'],
     hint: 'keep to the table in docs/architecture.md, or change it with a reason',
+  },
+  {
+    name: 'names',
+    command: ['node', 'scripts/names.ts'],
+    hint: 'name and place it as CONTRIBUTING.md says',
   },
   {
     name: 'generate',
