@@ -14,7 +14,7 @@ export interface UsedDisk {
   readonly field: 'image' | 'iso';
   readonly name: string;
   readonly namespace: string;
-  /** `registry/name` of every place where it may lie; none where that is not known. */
+  /** Every repository, `<host>/<path>`, where it may be; none where that is not known. */
   readonly repositories: readonly string[];
   readonly isStored: boolean;
   /** Nothing of it is in the store yet, and svc3 goes on making it. */
@@ -141,7 +141,7 @@ function isCopysDisk(disk: UsedDisk, copy: Image | Iso): boolean {
   return (disk.isStored || disk.isBeingMade) && !comesTooLate(copy, disk.deletionTimestamp);
 }
 
-/** By its name, or by a place where it lies. */
+/** By its name, or by a repository where it is. */
 function names(disk: UsedDisk, said: string | undefined): boolean {
   return said !== undefined && (said === disk.name || liesAt(disk, said));
 }

@@ -43,7 +43,7 @@ export const reasonTable: readonly ReasonRow[] = [
     UserDataMissing: ['As with Booted.', 'As with Booted.'],
     DiskFull: ['As with Booted.', 'As with Booted.'],
     Crashed: [
-      'QEMU died, the guest panicked or was lost with its container; the message holds the last words. It is started again after 1, 2, 4, 8 and 16 s, five times in all; ten minutes without a crash, and the count begins anew. Where the container of the pod ends under the guest, as one that is killed for memory (`OOMKilled`), that is one more of these crashes; the kubelet starts it again with pauses of its own (`CrashLoopBackOff`).',
+      'QEMU died, the guest panicked or was lost with its container; the message holds the last words. It is started again after 1, 2, 4, 8 and 16 s, five times in all; ten minutes without a crash, and the count begins anew. Where the container of the pod ends under the guest, as one that is killed for memory (`OOMKilled`), that is one more of these crashes; the kubelet starts it again with a backoff of its own (`CrashLoopBackOff`).',
       'Nothing, until Stalled is True; `kubectl logs` of the pod tells more, of a container that has ended `kubectl logs --previous` and its Last State. See the [runbook](runbooks/Svc3VMCrashLoop.md).',
     ],
     Terminating: [

@@ -1,6 +1,6 @@
 /**
- * The place that an image reference names, without tag and digest; the colon of a port is no tag. The host is in lower case, as the store's
- * references have it, so that two spellings of a place are one.
+ * The repository of an image reference, `<host>/<path>`, without tag and digest; the colon of a port begins no tag. The host is in lower case, as the
+ * store's references have it, so that two spellings of one repository are equal.
  */
 export function repositoryOf(reference: string): string {
   const named = reference.split('@', 1)[0] ?? reference;

@@ -1,7 +1,7 @@
 import { isSvc3Error, Svc3Error } from '../errors.ts';
 import type { Context } from './context.ts';
 import type { OptionSpecs } from './command.ts';
-import { patiently } from './patiently.ts';
+import { retryWhileUnreachable } from './unreachable.ts';
 import { sleep } from './sleep.ts';
 import type { DiskItem, Disks } from './service/types.ts';
 import { diskView } from './views.ts';
@@ -58,7 +58,7 @@ export async function showWork(
   context.ifInterrupted(`no longer waiting; ${goesOn}`);
   const look = async (): Promise<DiskItem> => {
     try {
-      return await patiently(() => disks.get(ns, begun.name), signal);
+      return await retryWhileUnreachable(() => disks.get(ns, begun.name), signal);
     } catch (error) {
       if (!isSvc3Error(error) || error.reason === 'NotFound') throw error;
       throw new Svc3Error(error.reason, `${error.message}; ${goesOn}`, { cause: error });

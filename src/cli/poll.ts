@@ -1,4 +1,4 @@
-import { patiently } from './patiently.ts';
+import { retryWhileUnreachable } from './unreachable.ts';
 import { sleep } from './sleep.ts';
 
 const pollMs = 1000;
@@ -10,6 +10,6 @@ export async function* poll<T>(read: () => Promise<T>, signal: AbortSignal): Asy
   for (;;) {
     await sleep(pollMs, signal);
     if (signal.aborted) return;
-    yield await patiently(read, signal);
+    yield await retryWhileUnreachable(read, signal);
   }
 }

@@ -5,7 +5,7 @@ import { sleep } from './sleep.ts';
 
 /** How long a guest that has just booted may take until its SSH server answers. */
 const timeoutMs = 60_000;
-const pauseMs = 500;
+const intervalMs = 500;
 
 /** Resolves when the SSH server behind the stream says its first word; a guest that still boots is waited for. */
 export async function untilServed(context: Context, open: () => Promise<Duplex>, who: string): Promise<void> {
@@ -15,7 +15,7 @@ export async function untilServed(context: Context, open: () => Promise<Duplex>,
     if (await speaks(await open(), AbortSignal.any([left, context.signal]))) return;
     if (context.signal.aborted) break;
     context.out.progress(`${who}: waiting for its SSH server`);
-    await sleep(pauseMs, context.signal);
+    await sleep(intervalMs, context.signal);
   }
   throw new Svc3Error('Timeout', `${who} has no SSH server that answers`);
 }

@@ -49,7 +49,7 @@ export interface RawRequest {
   onWarning?: (text: string) => void;
   /** Sending it twice does no more than sending it once. Default: GET and server-side apply. */
   idempotent?: boolean;
-  /** Each try is made by it when it is its turn; the pauses between tries are nobody's. */
+  /** Each try is made by it when it is its turn; the backoff between tries takes no turn. */
   inTurn?: <T>(attempt: () => Promise<T>) => Promise<T>;
   /** Shortens the reply's text before it is parsed; it may work in place. */
   shorten?: (text: Buffer) => Buffer;

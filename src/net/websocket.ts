@@ -49,16 +49,16 @@ export interface Cut {
 /** What is sent and not gone yet, from which on the source is held back; in bytes. */
 const highWaterMark = 256 * 1024;
 /**
- * So long who is slow may seem to take nothing of what came before an end, in milliseconds: it is in buffers on the way, some megabytes of which
- * are seen to go only at their end.
+ * How long a slow peer may seem to take nothing of what was sent before an end, in milliseconds: it is in buffers on the way, some megabytes of which
+ * are seen to drain only at their end.
  */
-const patienceMs = 600_000;
+const closeTimeoutMs = 600_000;
 
 /**
  * Options of `ws`, which its types lack, where what is behind the other side may be slow: a close frame is answered once what was sent before has
  * been read. By default the WebSocket is cut after 30 s.
  */
-export const patientClose = { closeTimeout: patienceMs } as const;
+export const slowCloseOptions = { closeTimeout: closeTimeoutMs } as const;
 
 /**
  * Carries bytes both ways. The end of the target ends the WebSocket behind its last byte, without a code; where the target breaks
@@ -119,7 +119,7 @@ function endBehindLast(target: Duplex): void {
   const look = setInterval(() => {
     if (target.writableLength === left) target.destroy();
     left = target.writableLength;
-  }, patienceMs);
+  }, closeTimeoutMs);
   target.once('close', () => clearInterval(look));
   target.end(() => target.destroy());
   // Nobody hears what it still says, but who is not read may not read either.

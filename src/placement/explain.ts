@@ -29,18 +29,18 @@ export interface NodeVerdict {
 /**
  * The verdict on every node, sorted by name; the one place that looks at all of them.
  *
- * @param wished - ports of the node that the VM has where they are free, and goes without where they are not
+ * @param optionalPorts - ports of the node that the VM has where they are free, and goes without where they are not
  */
 export function explain(
   inventory: Inventory,
   request: PlacementRequest,
-  wished: readonly HostPort[] = [],
+  optionalPorts: readonly HostPort[] = [],
 ): NodeVerdict[] {
   const judge = {
     needs: createNeeds(request, inventory.ranges),
     accepts: (node: NodeState) => portsOn(inventory, node, request) !== undefined,
     affinity: affinityRules(inventory, request),
-    wished,
+    optionalPorts,
   };
   const verdicts = inventory.nodes().map((state) => nodeVerdict(state, request, judge));
   return verdicts.sort((a, b) => (a.node < b.node ? -1 : 1));
@@ -49,7 +49,7 @@ export function explain(
 function nodeVerdict(
   state: NodeState,
   request: PlacementRequest,
-  judge: Judge & { readonly wished: readonly HostPort[] },
+  judge: Judge & { readonly optionalPorts: readonly HostPort[] },
 ): NodeVerdict {
   const misnamed = request.nodeName !== undefined && state.name !== request.nodeName;
   const refusals =
@@ -61,13 +61,16 @@ function nodeVerdict(
     fits: refusals.length === 0,
     reasons: refusals,
     free: Math.max(0, Math.round(state.score * 100)),
-    ...(refusals.length === 0 ? takenOn(state, judge.wished) : {}),
+    ...(refusals.length === 0 ? takenOn(state, judge.optionalPorts) : {}),
     ...warmStartOn(state.class?.facts, request),
   };
 }
 
-function takenOn({ usedPorts }: NodeState, wished: readonly HostPort[]): Pick<NodeVerdict, 'withoutPorts'> {
-  const taken = wished.filter((port) => usedPorts.has(portKey(port)));
+function takenOn(
+  { usedPorts }: NodeState,
+  optionalPorts: readonly HostPort[],
+): Pick<NodeVerdict, 'withoutPorts'> {
+  const taken = optionalPorts.filter((port) => usedPorts.has(portKey(port)));
   return taken.length === 0 ? {} : { withoutPorts: taken.map(({ port, protocol }) => `${port}/${protocol}`) };
 }
 

@@ -15,7 +15,7 @@ import {
 import { streamEndsHeader } from '../runnerapi/streamends.ts';
 import { createUses, type Uses } from '../runnerapi/uses.ts';
 import { readWhole } from '../net/foreign.ts';
-import { closeCodes, patientClose } from '../net/websocket.ts';
+import { closeCodes, slowCloseOptions } from '../net/websocket.ts';
 import { bridge, dialTarget, type StreamTarget } from './bridge.ts';
 import type { RunnerCertificate } from './certificate.ts';
 import { RunnerFailure } from './failure.ts';
@@ -91,7 +91,7 @@ export function createControlServer(options: ControlOptions): {
     perMessageDeflate: false,
     clientTracking: true,
     maxPayload: largestFrame,
-    ...patientClose,
+    ...slowCloseOptions,
   });
   sockets.on('headers', (headers) => headers.push(`${streamEndsHeader}: told`));
   const uses = createUses(usesRememberedMs);

@@ -55,11 +55,11 @@ export class FullDisk {
 
   async #goOnWithSpace(): Promise<void> {
     const { machine, status, gone } = this.#parts;
-    const pause = (ms: number) => delay(ms, undefined, { signal: gone }).catch(() => undefined);
+    const wait = (ms: number) => delay(ms, undefined, { signal: gone }).catch(() => undefined);
     while (!gone.aborted && status.current.reason === 'DiskFull') {
-      await pause(retryMs);
+      await wait(retryMs);
       await machine.qmp.execute('cont').catch(() => undefined);
-      await pause(confirmMs);
+      await wait(confirmMs);
       if ((await queryStatus(machine.qmp)) === 'running' && status.current.reason === 'DiskFull') {
         status.update({ powerState: 'Running', reason: undefined, message: undefined, retrying: false });
         void catchUp(machine.agent);

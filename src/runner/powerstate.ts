@@ -28,7 +28,7 @@ export function createQueue(): <T>(task: () => Promise<T>) => Promise<T> {
   };
 }
 
-/** Pause before QEMU is started again after its n-th crash (1, 2, …): 1, 2, 4 … 60 s. */
+/** Backoff before QEMU is started again after its n-th crash (1, 2, …): 1, 2, 4 … 60 s. */
 export function backoffMs(crashes: number): number {
   return Math.min(60_000, 1000 * 2 ** Math.min(crashes - 1, 10));
 }

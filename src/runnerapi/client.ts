@@ -15,7 +15,7 @@ import {
 import { shortened, Svc3Error, type ErrorReason } from '../errors.ts';
 import { VmUsage } from '../api/vmusage.ts';
 import { parseForeignJson, readWhole } from '../net/foreign.ts';
-import { isEnd, keepAlive, patientClose } from '../net/websocket.ts';
+import { isEnd, keepAlive, slowCloseOptions } from '../net/websocket.ts';
 import { connectPinned } from './connection.ts';
 import { streamEndsHeader } from './streamends.ts';
 import { tokenLifetimeSeconds, type ControlAction, type ControlClaims } from './token.ts';
@@ -321,7 +321,7 @@ function openWebSocket(
       createConnection: () => socket,
       perMessageDeflate: false,
       maxPayload: largestFrame,
-      ...patientClose,
+      ...slowCloseOptions,
       headers: { authorization },
     });
     const timer = setTimeout(() => {

@@ -76,14 +76,14 @@ export async function createServiceAccount(
   } catch (error) {
     if (request.role !== undefined || !isSvc3Error(error, 'Forbidden', 'NotFound'))
       throw await withdrawn(caller, account, role, error);
-    await settle(caller, account);
+    await finishCreation(caller, account);
     const { namespace, name } = account;
     warning(
       `service account ${name} has no rights: you may not bind ${role} in namespace ${namespace}; somebody who may can do it with kubectl create rolebinding`,
     );
     return 'none';
   }
-  await settle(caller, account);
+  await finishCreation(caller, account);
   return role;
 }
 
@@ -123,12 +123,12 @@ async function complete(
     if (!isSvc3Error(error, 'Forbidden', 'NotFound')) throw error;
     throw request.role === undefined ? taken : notBound(error, account, role, 'stays without a role');
   }
-  await settle(caller, account);
+  await finishCreation(caller, account);
   if (!isNew) throw taken;
 }
 
-/** Says of an account that its creation is over: what is taken from it later stays taken. Who may not change it leaves the note. */
-async function settle(caller: KubeClient, { namespace, name, uid }: Account): Promise<void> {
+/** Removes the note that the creation of the account is under way: what is taken from it later stays taken. A caller who may not change it leaves the note. */
+async function finishCreation(caller: KubeClient, { namespace, name, uid }: Account): Promise<void> {
   const body = { metadata: { uid, annotations: { [annotations.accountRole]: null } } };
   await caller.patch(serviceAccounts, { name, namespace }, { type: 'merge', body }).catch(() => undefined);
 }

@@ -14,7 +14,7 @@ export interface TokenEnvironment {
 }
 
 /** How long a token is to live and for whom; a year where nothing is said (spec: "Limits"). */
-export interface TokenWish {
+export interface TokenOptions {
   /** `720h`, `1h30m`, `30d` or plain seconds; goes before `expirationSeconds`. */
   readonly duration?: string | undefined;
   readonly expirationSeconds?: number | undefined;
@@ -35,7 +35,7 @@ const longest = 2 ** 32;
 export async function issueToken(
   { caller, warn }: TokenEnvironment,
   { namespace, name }: { readonly namespace: string; readonly name: string },
-  { duration, expirationSeconds = limits.serviceAccountTokenSeconds, audiences }: TokenWish,
+  { duration, expirationSeconds = limits.serviceAccountTokenSeconds, audiences }: TokenOptions,
 ): Promise<IssuedToken> {
   const seconds = duration === undefined ? expirationSeconds : secondsOf(duration);
   const { body } = await writing(

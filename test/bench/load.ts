@@ -36,7 +36,7 @@ export interface LoadResult {
 }
 
 /** Longest wait for one reply, ms. */
-const patienceMs = 120_000;
+const replyTimeoutMs = 120_000;
 
 interface Connection {
   /** One request at a time. */
@@ -69,7 +69,7 @@ function open(origin: URL, caPem: string): Promise<Connection> {
     };
     const socket: TLSSocket = connect(options);
     socket.setNoDelay(true);
-    socket.setTimeout(patienceMs, () => socket.destroy(new Error('no reply came')));
+    socket.setTimeout(replyTimeoutMs, () => socket.destroy(new Error('no reply came')));
     socket.once('error', fail);
     socket.once('close', () => fail(new Error('the connection was closed')));
     socket.once('secureConnect', () =>

@@ -29,8 +29,8 @@ export async function untilBanner(endpoint: SshEndpoint, process?: ChildProcess)
       const socket = connectTo(endpoint, () => greeting.abort());
       tries.add(socket);
       socket.once('close', () => tries.delete(socket));
-      const pauseMs = tries.size < 4 ? everyMs : everyMsWhenTaken;
-      await delay(pauseMs, undefined, { signal: greeting.signal }).catch(() => undefined);
+      const intervalMs = tries.size < 4 ? everyMs : everyMsWhenTaken;
+      await delay(intervalMs, undefined, { signal: greeting.signal }).catch(() => undefined);
     }
   } finally {
     for (const socket of tries) socket.destroy();

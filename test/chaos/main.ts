@@ -49,7 +49,7 @@ async function runOn(
     const ssh: Ssh = (address, command) => guestSsh(places, address, command, sshMs);
     const run = { ...observation, places, log, random, operations, people, ssh };
     await disturb(run, AbortSignal.any([signal, AbortSignal.timeout(durationMs)]));
-    const after = signal.aborted ? undefined : await settle(run, signal);
+    const after = signal.aborted ? undefined : await restAndCleanUp(run, signal);
     await observation.stop();
     if (after === undefined || signal.aborted) return [];
     const verdicts = judge(history, after);
@@ -83,15 +83,15 @@ async function disturb(run: Run, phase: AbortSignal): Promise<void> {
 }
 
 /** Waits for rest, reads what guests have on their disks, and deletes everything. */
-async function settle(run: Run, signal: AbortSignal): Promise<AfterFaults> {
+async function restAndCleanUp(run: Run, signal: AbortSignal): Promise<AfterFaults> {
   const { recorder, markers, ssh, history, saved, note, people, machine } = run;
   note('the faults have ended; waiting until everything has come to rest');
-  const unsettled = await untilAtRest(recorder, signal, note);
+  const notAtRest = await untilAtRest(recorder, signal, note);
   await readDisks(recorder, markers, ssh, history);
   await saved.done();
   note('deleting everything');
   const left = await cleanUp({ ...run, ...people, ...machine }, signal);
-  return { unsettled, left, at: Date.now() };
+  return { notAtRest, left, at: Date.now() };
 }
 
 async function tellEachMinute({ history, recorder }: Run, signal: AbortSignal): Promise<void> {

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Vm } from '../../src/api/vm.ts';
 import { namespaces } from '../../src/api/meta.ts';
-import { unsettled } from './judges/settled.ts';
+import { notAtRest } from './judges/atrest.ts';
 import type { History } from './record/history.ts';
 import type { Recorder } from './record/recorder.ts';
 import type { Markers } from './workload/markers.ts';
@@ -19,7 +19,7 @@ export async function untilAtRest(
 ): Promise<string[]> {
   const began = Date.now();
   for (let told = 0; ; told++) {
-    const left = unsettled({
+    const left = notAtRest({
       nodes: recorder.current('nodes'),
       vms: recorder.current('vms'),
       images: recorder.current('images'),

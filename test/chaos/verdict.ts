@@ -17,7 +17,7 @@ export interface Verdict {
 
 export interface AfterFaults {
   /** What did not come to rest. */
-  readonly unsettled: readonly string[];
+  readonly notAtRest: readonly string[];
   /** What is left after everything was deleted. */
   readonly left: readonly string[];
   readonly at: number;
@@ -77,7 +77,7 @@ export function judge(history: History, after: AfterFaults): Verdict[] {
     { invariant: 'no Secret where nobody asked for it', violations: unaskedSecrets(history), seen: '' },
     {
       invariant: 'everything comes to rest',
-      violations: listed(after.unsettled, 'not at rest in time'),
+      violations: listed(after.notAtRest, 'not at rest in time'),
       seen: '',
     },
     { invariant: 'nothing is left after all is deleted', violations: listed(after.left, 'left'), seen: '' },

@@ -97,22 +97,22 @@ describe('cluster DNS', () => {
 describe('resource metrics', () => {
   test('of nodes and pods are told by kubectl top', async () => {
     // The first figures need two looks, 15 s apart.
-    const patience = { timeout: 120_000, interval: 2_000 };
+    const within = { timeout: 120_000, interval: 2_000 };
     const rows = async (...what: string[]) =>
       (await cluster.kubectl('top', ...what, '--no-headers').catch(String)).trim().split('\n');
     const nodes = [expect.stringMatching(/^node2 +\d+m +\d+% +\d+Mi/)];
-    await expect.poll(() => rows('nodes'), patience).toEqual(expect.arrayContaining(nodes));
+    await expect.poll(() => rows('nodes'), within).toEqual(expect.arrayContaining(nodes));
     const pods = [expect.stringMatching(/^server +\d+m +\d+Mi/)];
-    await expect.poll(() => rows('pods', '-n', namespace), patience).toEqual(expect.arrayContaining(pods));
+    await expect.poll(() => rows('pods', '-n', namespace), within).toEqual(expect.arrayContaining(pods));
   });
 
   test('of nodes are told by svc3 node top', async () => {
     const rows = async () => (await cluster.svc3('node', 'top')).stdout.trim().split('\n');
-    const patience = { timeout: 120_000, interval: 2_000 };
+    const within = { timeout: 120_000, interval: 2_000 };
     const nodes = ['node1', 'node2'].map((node) =>
       expect.stringMatching(`^${node} +\\d+m +\\d+% +\\d+Mi +\\d+%$`),
     );
-    await expect.poll(rows, patience).toEqual(expect.arrayContaining(nodes));
+    await expect.poll(rows, within).toEqual(expect.arrayContaining(nodes));
   });
 });
 

@@ -50,7 +50,7 @@ const namespace = 'team';
 let cluster: AggregatedCluster;
 let people: ChartPeople;
 /** Who says nothing of themselves. */
-let stranger: RootClient;
+let anonymous: RootClient;
 
 beforeAll(async () => {
   cluster = await aggregatedCluster();
@@ -58,7 +58,7 @@ beforeAll(async () => {
   const { kubeconfigPath, server, caPem } = plane;
   for (const name of [namespace, 'other']) await client.create(namespaces, { metadata: { name } });
   people = await chartPeople({ client, kubeconfigPath, namespace, elsewhere: 'other' });
-  stranger = createClient({ server, ca: { pem: caPem }, auth: { kind: 'none' } });
+  anonymous = createClient({ server, ca: { pem: caPem }, auth: { kind: 'none' } });
   await cluster.start();
   await vi.waitFor(async () => expect(await cluster.available()).toBe(true), {
     timeout: 90_000,
@@ -67,13 +67,13 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  await stranger?.close();
+  await anonymous?.close();
   await cluster?.remove();
 });
 
 function clientOf(who: Person): KubeClient {
   const token = people.tokens.get(who);
-  return token === undefined ? stranger : cluster.client.withToken(token);
+  return token === undefined ? anonymous : cluster.client.withToken(token);
 }
 
 /** Whether somebody took the call, or refused it: because nobody knows who that is, or for want of a right. */

@@ -9,7 +9,7 @@ import { identity } from '../support/identity.ts';
 let installation: Installation;
 let admin: Installation['admin'];
 /** May edit in `ours` only, and may read in `shared` as well. */
-let stranger: KubeClient;
+let editor: KubeClient;
 let reader: KubeClient;
 
 beforeAll(async () => {
@@ -20,15 +20,15 @@ beforeAll(async () => {
     metadata: { name: 'small', namespace: 'shared' },
     spec: { image: 'registry.example.com/debian:12' },
   });
-  stranger = admin.withToken(
-    await identity(admin, 'stranger', { namespace: 'ours', role: 'svc3-edit', in: 'ours' }),
+  editor = admin.withToken(
+    await identity(admin, 'editor', { namespace: 'ours', role: 'svc3-edit', in: 'ours' }),
   );
   reader = admin.withToken(
     await identity(admin, 'reader', { namespace: 'ours', role: 'svc3-edit', in: 'ours' }),
   );
   await grantView();
   // Rights and policies take effect a moment after they were written.
-  await vi.waitFor(async () => expect(await make(stranger, 'shared')).toContain('you may not get'), {
+  await vi.waitFor(async () => expect(await make(editor, 'shared')).toContain('you may not get'), {
     timeout: 60_000,
     interval: 200,
   });
@@ -57,17 +57,17 @@ function make(as: KubeClient, configNamespace?: string, config?: string): Promis
 
 describe('a VM with the VMConfig of another namespace', () => {
   test('is refused to who may not get that VMConfig, whether it is there or not', async () => {
-    expect(await make(stranger, 'shared')).toContain(
+    expect(await make(editor, 'shared')).toContain(
       'configNamespace: you may not get VMConfig small in namespace shared',
     );
-    expect(await make(stranger, 'shared', 'missing')).toContain('you may not get VMConfig missing');
-    expect(await make(stranger, 'nowhere')).toContain('you may not get');
+    expect(await make(editor, 'shared', 'missing')).toContain('you may not get VMConfig missing');
+    expect(await make(editor, 'nowhere')).toContain('you may not get');
   });
 
   test('is accepted of who may, and without one nothing is asked', async () => {
     await expect.poll(() => make(reader, 'shared')).toBe('ok');
-    expect(await make(stranger)).toBe('ok');
-    expect(await make(stranger, 'ours')).toBe('ok');
+    expect(await make(editor)).toBe('ok');
+    expect(await make(editor, 'ours')).toBe('ok');
   });
 
   test('needs the name of one', async () => {

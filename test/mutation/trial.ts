@@ -12,7 +12,7 @@ export interface Change extends Mutant {
 export type Verdict = 'noticed' | 'out of time' | 'survived' | 'no test reaches it';
 
 /** A mutant that makes tests run for ever, or so many times as long as they take without it, is out of time. */
-const patience = { factor: 5, leastMs: 60_000, mostMs: 300_000 } as const;
+const timeLimits = { factor: 5, leastMs: 60_000, mostMs: 300_000 } as const;
 /** Tests that are nearest to the changed file and take no longer than this go first: most mutants are noticed there. */
 const quickMs = 3_000;
 
@@ -111,7 +111,10 @@ export async function verdictOf(
   try {
     for (const tests of rounds) {
       const usualMs = tests.reduce((sum, test) => sum + (durations.get(test) ?? 0), 0);
-      const timeoutMs = Math.min(patience.mostMs, Math.max(patience.leastMs, patience.factor * usualMs));
+      const timeoutMs = Math.min(
+        timeLimits.mostMs,
+        Math.max(timeLimits.leastMs, timeLimits.factor * usualMs),
+      );
       const { code } = await runTests(folder, tests, { timeoutMs });
       if (code !== 0) return code === undefined ? 'out of time' : 'noticed';
     }

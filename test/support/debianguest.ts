@@ -77,7 +77,7 @@ export function buildDebianGuest(cache: string): Promise<GuestImage> {
   return ensureGuest(build, async (work) => {
     const root = join(work, 'root');
     await installDebian(root);
-    await settle(root);
+    await configure(root);
     const tree = join(work, 'packages');
     await unpackPackages(tree, { packages: ['linux-image-cloud-amd64'], architecture: 'amd64' });
     await makeInitrd(work, tree);
@@ -107,7 +107,7 @@ async function installDebian(root: string): Promise<void> {
   ]);
 }
 
-async function settle(root: string): Promise<void> {
+async function configure(root: string): Promise<void> {
   for (const [path, text] of Object.entries(files)) {
     await mkdir(dirname(join(root, path)), { recursive: true });
     await writeFile(join(root, path), text);

@@ -6,7 +6,7 @@ import type { PolicyRule } from '../../src/api/core.ts';
 import { clusterRoleBindings, clusterRoles, roleBindings, serviceAccounts } from '../../src/api/resources.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 
-const patienceMs = 60_000;
+const timeoutMs = 60_000;
 
 /**
  * A token of a new ServiceAccount with these ClusterRoles, in `namespace` or `in` another one by a RoleBinding, or in the whole cluster, once
@@ -51,7 +51,7 @@ async function untilGranted(
   if (rule === undefined) return;
   const body = { spec: { user, ...accessOf(rule, namespace) } };
   const path = '/apis/authorization.k8s.io/v1/subjectaccessreviews';
-  for (const until = performance.now() + patienceMs; performance.now() < until; await delay(20)) {
+  for (const until = performance.now() + timeoutMs; performance.now() < until; await delay(20)) {
     const review = await client.request<{ status?: { allowed?: boolean } }>({ method: 'POST', path, body });
     if (review.body.status?.allowed === true) return;
   }

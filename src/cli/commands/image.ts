@@ -88,7 +88,7 @@ const imagePrune = command({
   },
 });
 
-/** By name, or by the place in the store that a VM was pinned to when its configuration named it. */
+/** By name, or by the repository in the store that a VM was pinned to when its configuration named it. */
 function isUsed(name: string, namespace: string, used: readonly string[]): boolean {
   return used.some((image) => image === name || repositoryOf(image).endsWith(`/${namespace}/${name}`));
 }

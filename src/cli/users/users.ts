@@ -252,8 +252,8 @@ async function userToken({ client, warning }: UsersOptions, name: string | undef
   const user = name ?? (await ownName(client));
   const key = { namespace: namespaces.users, name: accountOf(user) };
   try {
-    const wish = { expirationSeconds: limits.userTokenSeconds };
-    return await issueToken({ caller: client, warn: warning }, key, wish);
+    const options = { expirationSeconds: limits.userTokenSeconds };
+    return await issueToken({ caller: client, warn: warning }, key, options);
   } catch (error) {
     if (isSvc3Error(error, 'NotFound', 'Forbidden')) {
       const hint = 'a cluster administrator makes one with svc3 user add';

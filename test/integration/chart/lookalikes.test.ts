@@ -23,7 +23,7 @@ import { rendered } from './helm.ts';
  * taken over. Where the chart's policies are, only svc3 makes pods with these labels and owners (test/faults/escapes.test.ts); here they are not,
  * so that it is seen what Prometheus gives such a pod and takes from it.
  */
-const patience = { timeout: 60_000, interval: 250 };
+const within = { timeout: 60_000, interval: 250 };
 const network = `127.${192 + (process.pid % 60)}.${(process.pid >> 6) % 256}.`;
 const { privateKey, publicKey } = createControlKey();
 const dispatcher = new Agent({ connect: { rejectUnauthorized: false } });
@@ -181,7 +181,7 @@ async function makePod(name: Name, namespace: string, vm: string | undefined): P
   };
   const spec = { nodeName: node, containers: [container], automountServiceAccountToken: false };
   // No pod can be made before the ServiceAccount of the namespace is there.
-  await vi.waitFor(() => client.create(pods, { metadata, spec } as unknown as Pod), patience);
+  await vi.waitFor(() => client.create(pods, { metadata, spec } as unknown as Pod), within);
 }
 
 /** The owner reference of the pod of a new VM: without a VM, the garbage collector takes its pod. */
@@ -214,8 +214,8 @@ const get = async (url: string, token: string) => {
 };
 
 test('the VMs of both namespaces have their metrics, each under its own name and with its node', async () => {
-  await expect.poll(scrapes('svc3-vm-victim'), patience).toBe('1');
-  await expect.poll(scrapes('svc3-vm-foreign'), patience).toBe('1');
+  await expect.poll(scrapes('svc3-vm-victim'), within).toBe('1');
+  await expect.poll(scrapes('svc3-vm-foreign'), within).toBe('1');
   const running = (pod: string) => series(`svc3_vm_running{pod="${pod}"}`);
   const name = { __name__: 'svc3_vm_running' };
   expect(await running('svc3-vm-victim')).toEqual([
@@ -227,14 +227,14 @@ test('the VMs of both namespaces have their metrics, each under its own name and
 });
 
 test('a pod with the labels of a VM, and no VM as its owner, is not asked and not given the token', async () => {
-  await expect.poll(() => asked.get('greedy') ?? 0, patience).toBeGreaterThan(1);
+  await expect.poll(() => asked.get('greedy') ?? 0, within).toBeGreaterThan(1);
   expect(asked.has('unowned')).toBe(false);
   expect(await series('{pod="unowned"}')).toEqual([]);
 });
 
 describe('a pod that answers for its VM what it likes', () => {
   test('is sent the token of its namespace, which opens neither a VM of another namespace nor kube-apiserver', async () => {
-    await expect.poll(() => asked.get('greedy'), patience).toBeDefined();
+    await expect.poll(() => asked.get('greedy'), within).toBeDefined();
     const [token = ''] = new Set(sent.map((one) => one.replace('Bearer ', '')));
     expect(new Set(sent)).toEqual(new Set([`Bearer ${signMetricsToken(mine, privateKey)}`]));
     const metricsOf = (name: Name) => `https://${addresses[name]}:${metricsPort}/metrics`;
@@ -244,7 +244,7 @@ describe('a pod that answers for its VM what it likes', () => {
   });
 
   test('is never taken for another, and has no metrics but those of VMs: it can neither cause the alerts of svc3 nor keep them away', async () => {
-    await expect.poll(scrapes(podOf('liar')), patience).toBe('1');
+    await expect.poll(scrapes(podOf('liar')), within).toBe('1');
     const name = { namespace: mine, pod: podOf('liar'), node, vm: 'liar' };
     const all = await series('{__name__=~"svc3_.*", vm="liar"}');
     expect(all.toSorted((a, b) => (a['__name__'] ?? '').localeCompare(b['__name__'] ?? ''))).toEqual([
@@ -267,8 +267,8 @@ describe('a pod that answers for its VM what it likes', () => {
   ])('%s: has no series when it answers with %s', async (name) => {
     const pod = podOf(name);
     // That one scrape came to nothing may have other reasons.
-    await expect.poll(() => asked.get(name) ?? 0, patience).toBeGreaterThan(3);
-    await expect.poll(scrapes(pod), patience).toBe('0');
+    await expect.poll(() => asked.get(name) ?? 0, within).toBeGreaterThan(3);
+    await expect.poll(scrapes(pod), within).toBe('0');
     expect(await series(`last_over_time({pod="${pod}", __name__=~"svc3_.*"}[1h])`)).toEqual([]);
   });
 });

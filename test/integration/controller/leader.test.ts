@@ -17,7 +17,7 @@ beforeAll(async () => {
   namespace = await uniqueNamespace(cluster.client, 'leader');
 });
 
-const patience = { timeout: 60_000 };
+const within = { timeout: 60_000 };
 
 const take = (name: string, identity: string, options: Partial<LeaderElectorOptions> = {}): Candidate =>
   candidate({ client: cluster.client, namespace, name, identity, ...options });
@@ -28,7 +28,7 @@ const holder = async (name: string): Promise<string | undefined> =>
 describe('an election', () => {
   test('has one leader, who writes the lease as Kubernetes does', async () => {
     const [a, b] = [take('one', 'a'), take('one', 'b')];
-    await expect.poll(() => a.works() || b.works(), patience).toBe(true);
+    await expect.poll(() => a.works() || b.works(), within).toBe(true);
     expect(a.works() && b.works()).toBe(false);
     const { spec } = await cluster.client.get(leases, 'one', namespace);
     expect(spec).toMatchObject({
@@ -41,11 +41,11 @@ describe('an election', () => {
 
   test('goes to the other when the leader is told to stop, who releases the lease', async () => {
     const a = take('release', 'a');
-    await expect.poll(a.works, patience).toBe(true);
+    await expect.poll(a.works, within).toBe(true);
     const b = take('release', 'b');
     await a.stop();
     expect(a.elector.isLeader()).toBe(false);
-    await expect.poll(b.works, patience).toBe(true);
+    await expect.poll(b.works, within).toBe(true);
     const { spec } = await cluster.client.get(leases, 'release', namespace);
     expect(spec).toMatchObject({ holderIdentity: 'b', leaseTransitions: 1 });
     expect(b.elector.transitions()).toBe(1);
@@ -54,9 +54,9 @@ describe('an election', () => {
   test('waits for the work of a leader that stops before it releases the lease', async () => {
     const finish = Promise.withResolvers<void>();
     const a = take('drain', 'a', { onStarted: () => finish.promise });
-    await expect.poll(() => a.elector.isLeader(), patience).toBe(true);
+    await expect.poll(() => a.elector.isLeader(), within).toBe(true);
     const stopped = a.stop();
-    await expect.poll(() => holder('drain'), patience).toBe('a');
+    await expect.poll(() => holder('drain'), within).toBe('a');
     expect(a.elector.gate.isHeld()).toBe(true);
     finish.resolve();
     await stopped;
@@ -69,14 +69,14 @@ describe('clocks', () => {
     let offsetMs = 0;
     const wall = () => new Date(Date.now() + offsetMs);
     const a = take('jump', 'a', { wall });
-    await expect.poll(a.works, patience).toBe(true);
+    await expect.poll(a.works, within).toBe(true);
     const behind = take('jump', 'b', { wall: () => new Date(Date.now() - 86_400_000) });
     const ahead = take('jump', 'c', { wall: () => new Date(Date.now() + 86_400_000) });
     for (const jump of [86_400_000, -86_400_000]) {
       offsetMs = jump;
       const { spec } = await cluster.client.get(leases, 'jump', namespace);
       await expect
-        .poll(async () => (await cluster.client.get(leases, 'jump', namespace)).spec?.renewTime, patience)
+        .poll(async () => (await cluster.client.get(leases, 'jump', namespace)).spec?.renewTime, within)
         .not.toBe(spec?.renewTime);
     }
     // As long as a lease lasts, so that every candidate has judged it.
@@ -101,7 +101,7 @@ describe('clocks', () => {
       },
     });
     const a = take('future', 'a');
-    await expect.poll(a.works, patience).toBe(true);
+    await expect.poll(a.works, within).toBe(true);
     expect((await cluster.client.get(leases, 'future', namespace)).spec?.leaseTransitions).toBe(8);
   });
 });
@@ -110,7 +110,7 @@ test('a gated client reads always and writes only while its process leads', asyn
   const a = take('gated', 'a');
   const gated: KubeClient = gatedClient(cluster.client, a.elector.gate);
   const write = () => gated.apply(configMaps, { metadata: { name: 'gated', namespace }, data: { a: '1' } });
-  await expect.poll(a.works, patience).toBe(true);
+  await expect.poll(a.works, within).toBe(true);
   await write();
   await a.stop();
   await expect(write()).rejects.toThrow('this process does not lead');

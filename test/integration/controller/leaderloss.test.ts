@@ -19,7 +19,7 @@ beforeAll(async () => {
   namespace = await uniqueNamespace(cluster.client, 'leader');
 });
 
-const patience = { timeout: 60_000 };
+const within = { timeout: 60_000 };
 
 const take = (name: string, identity: string, options: Partial<LeaderElectorOptions> = {}): Candidate =>
   candidate({ client: cluster.client, namespace, name, identity, ...options });
@@ -45,10 +45,10 @@ describe('processes', () => {
 
   test('one that is killed is followed by another, one that is terminated ends with code 0', async () => {
     const a = start('crash', 'a');
-    await expect.poll(() => a.lines, patience).toEqual(['leads']);
+    await expect.poll(() => a.lines, within).toEqual(['leads']);
     const b = start('crash', 'b');
     a.child.kill('SIGKILL');
-    await expect.poll(() => b.lines, patience).toContain('leads');
+    await expect.poll(() => b.lines, within).toContain('leads');
     expect(await holder('crash')).toBe('b');
     const exited = once(b.child, 'exit');
     b.child.kill('SIGTERM');
@@ -62,7 +62,7 @@ describe('a leader cut off from the server', () => {
   test('closes its gate before anybody else can lead, stops its work and says that it lost', async () => {
     const { proxy, proxied } = await faultCluster(cluster);
     const a = take('cutoff', 'a', { client: proxied });
-    await expect.poll(a.works, patience).toBe(true);
+    await expect.poll(a.works, within).toBe(true);
     const b = take('cutoff', 'b');
     let overlap = false;
     const watch = setInterval(() => {
@@ -72,7 +72,7 @@ describe('a leader cut off from the server', () => {
     proxy.inject(({ path: about }) => about.includes('/leases'), { kind: 'hang' });
     await lost;
     expect(a.works()).toBe(false);
-    await expect.poll(b.works, patience).toBe(true);
+    await expect.poll(b.works, within).toBe(true);
     clearInterval(watch);
     expect(overlap).toBe(false);
   });

@@ -15,7 +15,7 @@ import { pullSecretOf, readyReason } from './harness.ts';
 /** Passwords of registries that are pulled from, pushed to and saved to, by all that has to do with a VM. */
 
 allowBootTime();
-const patience = { timeout: 300_000, interval: 100 };
+const within = { timeout: 300_000, interval: 100 };
 
 let world: CanaryWorld;
 const answers: string[] = [];
@@ -85,7 +85,7 @@ async function lists(): Promise<string> {
   for (const path of [...served, ...aggregated]) {
     const read = () => world.client.request({ method: 'GET', path: `/apis/${path}` });
     // kube-apiserver takes a moment to find the aggregated API.
-    texts.push(JSON.stringify((await vi.waitFor(read, patience)).body));
+    texts.push(JSON.stringify((await vi.waitFor(read, within)).body));
   }
   return texts.join('\n');
 }
@@ -130,7 +130,7 @@ describe('passwords of registries', () => {
     await becomesReady(client, space, 'pulled');
     await becomesReady(client, space, 'uploaded');
     await deploy('vm', { image: 'pulled' });
-    await expect.poll(() => readyVm('vm'), patience).toBe('True');
+    await expect.poll(() => readyVm('vm'), within).toBe('True');
     expect(await vmPods.guest('vm', 'echo at work')).toBe('at work\n');
     await client.create(images, anImage(space, 'saved', { vm: { name: 'vm', mode: 'Save' } }));
     await becomesReady(client, space, 'saved');
@@ -151,7 +151,7 @@ describe('passwords of registries', () => {
     await deploy(faulty, { image: 'pulled' });
     // Once in its log, once as the message for the kubelet.
     const said = () => world.vmPods.output().match(/runner fault/g);
-    await expect.poll(said, patience).toHaveLength(2);
+    await expect.poll(said, within).toHaveLength(2);
   });
 });
 

@@ -90,7 +90,7 @@ async function makeCallers(): Promise<void> {
   for (const name of ['editor', 'viewer'] as const) {
     tokens.set(name, await identity(client, name, { namespace, role: name }));
   }
-  tokens.set('stranger', await identity(client, 'stranger', { namespace }));
+  tokens.set('unbound', await identity(client, 'unbound', { namespace }));
 }
 
 async function startApi(): Promise<void> {

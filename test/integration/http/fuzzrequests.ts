@@ -43,7 +43,7 @@ export interface Target {
 }
 
 /** Who calls: by what they may do, or by what is wrong with them. */
-export const callers = ['admin', 'editor', 'viewer', 'stranger', 'nobody', 'forger'] as const;
+export const callers = ['admin', 'editor', 'viewer', 'unbound', 'nobody', 'forger'] as const;
 export type CallerName = (typeof callers)[number];
 
 export interface FuzzRequest {
@@ -292,7 +292,7 @@ const weights: Readonly<Record<CallerName, number>> = {
   admin: 8,
   editor: 4,
   viewer: 1,
-  stranger: 1,
+  unbound: 1,
   nobody: 1,
   forger: 1,
 };

@@ -210,7 +210,7 @@ describe('the VMs', () => {
   });
 
   test('of others are shown to nobody', async () => {
-    const token = await identity(cluster.client, 'stranger', { namespace, clusterRole: 'system:discovery' });
+    const token = await identity(cluster.client, 'unbound', { namespace, clusterRole: 'system:discovery' });
     const { page, watched } = await it.visitAs(token);
     await page.getByText('your account lacks the right').waitFor();
     expect(await page.getByRole('link', { name: 'Deploy a VM' }).count()).toBe(0);

@@ -31,7 +31,7 @@ async function holding(page: Page, url: string, method: string) {
 }
 
 /** Everything that has come is drawn. */
-async function settled(page: Page): Promise<void> {
+async function untilDrawn(page: Page): Promise<void> {
   await page.evaluate("fetch('/ui/session').then((reply) => reply.text())");
   await page.evaluate('new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))');
 }
@@ -102,7 +102,7 @@ test('a dialog that was opened meanwhile stays open when the one before has done
   await dialog.getByRole('heading', { name: 'Delete twice?' }).waitFor();
   await reply.take({ message: 'it is being restarted' });
   await page.getByText('it is being restarted').waitFor();
-  await settled(page);
+  await untilDrawn(page);
   expect(await dialog.getByRole('heading', { name: 'Delete twice?' }).count()).toBe(1);
 });
 
@@ -122,7 +122,7 @@ test('who has left a deploy is not taken back to it, and is told what it has lef
   await page.getByRole('alert').getByText('Deploy left: Port mapping 80:80 was left out').waitFor();
   await page.unroute('**/vms?wait=false');
   await (await deploy()).take({ name: 'left' });
-  await settled(page);
+  await untilDrawn(page);
   expect(await page.getByRole('heading', { name: 'Images' }).count()).toBe(1);
   await page.unroute('**/vms?wait=false');
   await (await deploy()).refuse();

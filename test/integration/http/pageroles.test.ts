@@ -210,8 +210,8 @@ async function offersIn(page: Page): Promise<string[]> {
   return found.filter((name) => !leftOut.test(name)).sort();
 }
 
-/** Resolves when the page has been told all rights that it has asked for, and shows what follows from them. */
-function settling(page: Page): () => Promise<void> {
+/** Returns what resolves when the page has been told all rights that it has asked for, and shows what follows from them. */
+function watchRights(page: Page): () => Promise<void> {
   const asked = new Set<Request>();
   const isAboutRights = (request: Request) => request.url().includes('/ui/rights');
   page.on('request', (request) => isAboutRights(request) && asked.add(request));
@@ -229,7 +229,7 @@ function settling(page: Page): () => Promise<void> {
 describe('the page', () => {
   test.each(oneOfEach)('offers %s what that role gives, and nothing else', async (who) => {
     const { page, watched } = await it.visitAs(people.tokens.get(who)!);
-    const settled = settling(page);
+    const untilRightsShown = watchRights(page);
     const main = page.locator('main');
     const seen = views.filter(({ needs }) => has(who, needs));
     const navigation = page.getByRole('navigation', { name: 'Views' });
@@ -249,7 +249,7 @@ describe('the page', () => {
         continue;
       }
       await main.getByText(shows, { exact: true }).first().waitFor();
-      await settled();
+      await untilRightsShown();
       const expected = Object.keys(offers).filter((offer) => has(who, offers[offer]!));
       await expect.poll(() => offersIn(page)).toEqual(expected.sort());
     }

@@ -23,7 +23,7 @@ const heading = (name: string) => ({ name, exact: true }) as const;
 test('who lacks a right is told so, wherever a link leads', async () => {
   const { cluster, namespace } = it;
   await runningVm(it.api, namespace, 'unseen');
-  const token = await identity(cluster.client, 'stranger', { namespace, clusterRole: 'system:discovery' });
+  const token = await identity(cluster.client, 'unbound', { namespace, clusterRole: 'system:discovery' });
   const { page, watched } = await it.visitAs(token);
   await page.getByText(`This is not for you in namespace ${namespace}`).waitFor();
   await expectGoodLooks(page);

@@ -151,7 +151,7 @@ const seed = Number(process.env['SVC3_FUZZ_SEED'] ?? Date.now() % 2 ** 31);
 const requested = 400;
 const interim = /^HTTP\/1\.1 1\d\d /;
 /** Long enough for any machine: whoever is not answered by then is not answered. */
-const patienceMs = 60_000;
+const replyTimeoutMs = 60_000;
 
 interface Sent {
   readonly method: string;
@@ -215,7 +215,7 @@ test(`${requested} requests with any headers: each gets one well-formed answer t
       }),
       async (sent) => {
         const bytes = bytesOf(sent);
-        const open = new Promise<'open'>((resolve) => setTimeout(resolve, patienceMs, 'open').unref());
+        const open = new Promise<'open'>((resolve) => setTimeout(resolve, replyTimeoutMs, 'open').unref());
         const answer = await Promise.race([exchange(api, bytes), open]);
         const told = bytes.toString('latin1');
         if (answer === 'open') throw new Error(`nobody ended the connection of ${told}`);

@@ -33,9 +33,9 @@ test('of a VM that runs is told to who may get it, and to nobody else', async ()
   await runningVm(api, namespace, 'web');
   const { status, json } = await usageOf('web');
   expect([status, json]).toEqual([200, aUsage(60)]);
-  const stranger = await identity(cluster.client, 'nobody', { namespace, clusterRole: 'system:discovery' });
-  expect((await usageOf('web', stranger)).status).toBe(403);
-  expect((await usageOf('missing', stranger)).status).toBe(403);
+  const unbound = await identity(cluster.client, 'nobody', { namespace, clusterRole: 'system:discovery' });
+  expect((await usageOf('web', unbound)).status).toBe(403);
+  expect((await usageOf('missing', unbound)).status).toBe(403);
   expect((await usageOf('missing')).status).toBe(404);
 });
 

@@ -56,7 +56,7 @@ async function push(repository: string, content: Buffer, tag: string): Promise<s
 }
 
 /** Every operator that dies starts with lists, and a worker is a process; there are up to nine of them. */
-const patience = { timeout: 300_000 };
+const within = { timeout: 300_000 };
 
 const isReady = async (namespace: string, name: string): Promise<boolean> =>
   (await readyOf(cluster.client, namespace, name)) === 'Ready';
@@ -117,7 +117,7 @@ describe('an operator that', () => {
   const rows = scenarios.flatMap((scenario) =>
     (['lostAnswer', 'lostRequest'] as const).map((fault) => [scenario.title, fault, scenario] as const),
   );
-  test.each(rows)('%s may die at every write (%s)', patience, async (_title, fault, scenario) => {
+  test.each(rows)('%s may die at every write (%s)', within, async (_title, fault, scenario) => {
     await survives(cluster, scenario, fault);
   });
 

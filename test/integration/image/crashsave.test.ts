@@ -47,11 +47,11 @@ async function expectDone(vm: SavedVm, name: string): Promise<void> {
 }
 
 /** Every operator that dies starts with lists, and a worker is a process. */
-const patience = { timeout: 180_000 };
+const within = { timeout: 180_000 };
 const faults = ['lostAnswer', 'lostRequest', 'lostAnswer', 'lostRequest'] as const;
 
 describe('an operator that dies at its writes, done or not,', () => {
-  test('saves a disk in the end, once', patience, async () => {
+  test('saves a disk in the end, once', within, async () => {
     const { client } = cluster;
     const vm = await aStoppedVm(cluster);
     const { namespace, overlay } = vm;
@@ -65,7 +65,7 @@ describe('an operator that dies at its writes, done or not,', () => {
     expect(tags).toHaveLength(2);
   });
 
-  test('commits a disk in the end, and the version before stays', patience, async () => {
+  test('commits a disk in the end, and the version before stays', within, async () => {
     const { client } = cluster;
     const vm = await aStoppedVm(cluster);
     const { namespace, overlay } = vm;

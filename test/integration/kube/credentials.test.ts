@@ -233,8 +233,8 @@ describe('a client certificate in files', () => {
   };
 
   test('that is replaced after a refusal is used by the same client', async () => {
-    const strangers = await createAuthority('strangers');
-    write('refused', await strangers.issue({ commonName: 'svc3-admin', organizations: ['system:masters'] }));
+    const others = await createAuthority('others');
+    write('refused', await others.issue({ commonName: 'svc3-admin', organizations: ['system:masters'] }));
     await withClient(inFiles('refused'), async (client) => {
       await expect(readyz(client)).rejects.toMatchObject({ reason: 'Unauthorized' });
       write('refused', cluster.pki.admin);

@@ -30,7 +30,7 @@ beforeEach(async () => {
 /** Backoff without the waiting; everything else as it ships. */
 const quick = { backoffMinMs: 20, backoffMaxMs: 100 };
 
-const patience = { timeout: 60_000 };
+const within = { timeout: 60_000 };
 
 interface Running {
   readonly informer: Informer<ConfigMap>;
@@ -93,24 +93,24 @@ test('tells every change once and in order', async ({ onTestFinished }) => {
   await create('a');
   await change('a', { x: '1' });
   await remove('a');
-  await expect.poll(() => changes, patience).toEqual(['added before', 'added a', 'updated a', 'deleted a']);
+  await expect.poll(() => changes, within).toEqual(['added before', 'added a', 'updated a', 'deleted a']);
   expect(names()).toEqual(['before']);
 });
 
 test('says how long it has heard nothing, from its first list on', async ({ onTestFinished }) => {
   const { informer } = await start({}, onTestFinished);
   const silent = () => informer.silenceMs() ?? Number.NaN;
-  await expect.poll(silent, patience).toBeGreaterThan(200);
+  await expect.poll(silent, within).toBeGreaterThan(200);
   const at = performance.now();
   await create('news');
-  await expect.poll(() => silent() <= performance.now() - at, patience).toBe(true);
+  await expect.poll(() => silent() <= performance.now() - at, within).toBe(true);
 });
 
 test('objects say their kind and carry no managedFields', async ({ onTestFinished }) => {
   await create('listed');
   const { informer, names } = await start({}, onTestFinished);
   await create('watched');
-  await expect.poll(names, patience).toEqual(['listed', 'watched']);
+  await expect.poll(names, within).toEqual(['listed', 'watched']);
   for (const object of informer.list()) {
     expect(object).toMatchObject({ apiVersion: 'v1', kind: 'ConfigMap' });
     expect(object.metadata.managedFields).toBeUndefined();
@@ -123,9 +123,9 @@ describe('a watch that ends', () => {
       { tuning: { ...quick, watchMinMs: 1_000, watchMaxMs: 1_000 } },
       onTestFinished,
     );
-    await expect.poll(watches, patience).toBeGreaterThan(1);
+    await expect.poll(watches, within).toBeGreaterThan(1);
     await create('later');
-    await expect.poll(names, patience).toEqual(['later']);
+    await expect.poll(names, within).toEqual(['later']);
     expect(lists()).toBe(1);
   });
 
@@ -139,7 +139,7 @@ describe('a watch that ends', () => {
       await create(`cut-${index}`, { filler: 'é'.repeat(400) });
       expected.push(`added cut-${index}`);
     }
-    await expect.poll(() => changes.length, patience).toBe(8);
+    await expect.poll(() => changes.length, within).toBe(8);
     expect(changes).toEqual(expected);
     expect(names()).toHaveLength(8);
     expect(watches()).toBeGreaterThan(3);
@@ -150,7 +150,7 @@ describe('a watch that ends', () => {
     const { names } = await start({}, onTestFinished);
     cluster.proxy.cutAll();
     await create('after-cut');
-    await expect.poll(names, patience).toEqual(['after-cut']);
+    await expect.poll(names, within).toEqual(['after-cut']);
     expect(lists()).toBe(1);
   });
 
@@ -158,8 +158,8 @@ describe('a watch that ends', () => {
     const { names } = await start({}, onTestFinished);
     cluster.proxy.goawayAll();
     await create('after-goaway');
-    await expect.poll(names, patience).toEqual(['after-goaway']);
-    await expect.poll(() => cluster.proxy.connections().open, patience).toBe(1);
+    await expect.poll(names, within).toEqual(['after-goaway']);
+    await expect.poll(() => cluster.proxy.connections().open, within).toBe(1);
     expect(lists()).toBe(1);
   });
 
@@ -167,7 +167,7 @@ describe('a watch that ends', () => {
     cluster.proxy.inject(inNamespace(isWatch), { kind: 'silence' }, 1);
     const { names } = await start({ tuning: { ...quick, silenceMs: 500 } }, onTestFinished);
     await create('unheard');
-    await expect.poll(names, patience).toEqual(['unheard']);
+    await expect.poll(names, within).toEqual(['unheard']);
     expect(lists()).toBe(1);
   });
 
@@ -179,7 +179,7 @@ describe('a watch that ends', () => {
     cluster.proxy.inject(inNamespace(isWatch), future);
     const { names } = await start({ tuning: { ...quick, silenceMs: 500 } }, onTestFinished);
     await create('missed');
-    await expect.poll(names, patience).toEqual(['missed']);
+    await expect.poll(names, within).toEqual(['missed']);
     expect(lists()).toBe(2);
   });
 });
@@ -192,8 +192,8 @@ describe('410', () => {
     const { changes, names } = await start({}, onTestFinished);
     await remove('gone');
     await create('new');
-    await expect.poll(names, patience).toEqual(['kept', 'new']);
-    await expect.poll(lists, patience).toBe(2);
+    await expect.poll(names, within).toEqual(['kept', 'new']);
+    await expect.poll(lists, within).toBe(2);
     expect(changes.filter((each) => each === 'added kept')).toHaveLength(1);
     expect(changes.filter((each) => each === 'deleted gone')).toHaveLength(1);
   });
@@ -211,10 +211,10 @@ describe('410', () => {
     const away = cluster.proxy.inject(inNamespace(isWatch), { kind: 'status', code: 503 });
     cluster.proxy.cutAll();
     const before = watches();
-    await expect.poll(watches, patience).toBeGreaterThan(before + 3);
+    await expect.poll(watches, within).toBeGreaterThan(before + 3);
     await create('missed');
     away();
-    await expect.poll(names, patience).toEqual(['missed']);
+    await expect.poll(names, within).toEqual(['missed']);
     expect(told).toEqual([[expect.stringContaining('too old resource version'), 0]]);
   });
 
@@ -256,9 +256,9 @@ test('bookmarks move the version on, so that a quiet resource is not listed agai
   );
   const { changes } = await start({}, onTestFinished);
   await create('one');
-  await expect.poll(() => changes, patience).toEqual(['added one']);
+  await expect.poll(() => changes, within).toEqual(['added one']);
   cluster.proxy.cutAll();
-  await expect.poll(watches, patience).toBe(2);
+  await expect.poll(watches, within).toBe(2);
   const asked = cluster.proxy.seen.findLast(inNamespace(isWatch));
   expect(asked?.query.get('allowWatchBookmarks')).toBe('true');
   expect(asked?.query.get('resourceVersion')).toBe(versions.at(-1));
@@ -301,7 +301,7 @@ test('an object made anew under its name is a deletion and an addition, also whe
   await remove('phoenix');
   await create('phoenix', { life: '2' });
   holdBack();
-  await expect.poll(() => data('phoenix'), patience).toEqual({ life: '2' });
+  await expect.poll(() => data('phoenix'), within).toEqual({ life: '2' });
   expect(changes).toEqual(['added phoenix', 'deleted phoenix', 'added phoenix']);
 });
 
@@ -313,7 +313,7 @@ describe('events that come twice or late', () => {
     await change('echo', { a: '1' });
     await remove('echo');
     await create('last');
-    await expect.poll(() => changes.at(-1), patience).toBe('added last');
+    await expect.poll(() => changes.at(-1), within).toBe('added last');
     expect(changes).toEqual(['added echo', 'updated echo', 'deleted echo', 'added last']);
   });
 
@@ -334,7 +334,7 @@ describe('events that come twice or late', () => {
     await create('living', { v: '1' });
     await remove('zombie');
     await change('living', { v: '2' });
-    await expect.poll(() => data('living'), patience).toEqual({ v: '2' });
+    await expect.poll(() => data('living'), within).toEqual({ v: '2' });
     expect(names()).toEqual(['living']);
     expect(changes).toEqual(['added zombie', 'added living', 'deleted zombie', 'updated living']);
   });
@@ -346,13 +346,13 @@ describe('events that come twice or late', () => {
     });
     const { changes, names } = await start({}, onTestFinished);
     await create('young');
-    await expect.poll(names, patience).toEqual(['young']);
+    await expect.poll(names, within).toEqual(['young']);
     cluster.proxy.inject(inNamespace(isList), { kind: 'body', change: () => JSON.stringify(old.body) }, 1);
     cluster.proxy.inject(inNamespace(isWatch), { kind: 'query', set: { resourceVersion: '1' } }, 1);
     cluster.proxy.cutAll();
-    await expect.poll(lists, patience).toBe(3);
+    await expect.poll(lists, within).toBe(3);
     await create('younger');
-    await expect.poll(names, patience).toEqual(['young', 'younger']);
+    await expect.poll(names, within).toEqual(['young', 'younger']);
     expect(changes).toEqual(['added young', 'added younger']);
   });
 
@@ -362,7 +362,7 @@ describe('events that come twice or late', () => {
     await create('d1');
     await create('d2');
     await remove('d1');
-    await expect.poll(() => changes, patience).toEqual(['added d1', 'added d2', 'deleted d1']);
+    await expect.poll(() => changes, within).toEqual(['added d1', 'added d2', 'deleted d1']);
   });
 });
 

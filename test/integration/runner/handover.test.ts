@@ -53,10 +53,10 @@ async function aQemu() {
   };
   const serial = new SerialConsole(() => undefined);
   // What other files of this worker have left.
-  const strangers = new Set(await childrenOf(process.pid));
+  const others = new Set(await childrenOf(process.pid));
   const machine = await launchMachine({ command: qemuArguments(input), run: sockets, serial });
   onTestFinished(() => endNow(machine));
-  return { root, sockets, machine, input, strangers };
+  return { root, sockets, machine, input, others };
 }
 
 type Qemu = Awaited<ReturnType<typeof aQemu>>;
@@ -69,8 +69,8 @@ interface Faults {
   readonly onCancelled?: (secondPid: number) => void;
 }
 
-async function qemusOf({ strangers }: Qemu): Promise<number[]> {
-  return (await childrenOf(process.pid)).filter((pid) => !strangers.has(pid));
+async function qemusOf({ others }: Qemu): Promise<number[]> {
+  return (await childrenOf(process.pid)).filter((pid) => !others.has(pid));
 }
 
 async function secondOf(qemu: Qemu): Promise<number> {

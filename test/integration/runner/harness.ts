@@ -46,9 +46,9 @@ export interface RunningRunner {
 }
 
 /** Boots under emulation on a loaded machine take a while. */
-const patienceMs = 150_000;
+const bootTimeoutMs = 150_000;
 
-/** For the tests of a file that boot guests: time for several waits of `patienceMs`. */
+/** For the tests of a file that boot guests: time for several waits of `bootTimeoutMs`. */
 export function allowBootTime(): void {
   vi.setConfig({ testTimeout: 600_000 });
 }
@@ -149,7 +149,7 @@ export async function startRunner(
       let state: RunnerState | undefined;
       await expect
         .poll(async () => (state = await client.state()), {
-          timeout: patienceMs,
+          timeout: bootTimeoutMs,
           interval: 100,
           message: log.slice(-2000),
         })
@@ -161,7 +161,7 @@ export async function startRunner(
 
 async function listening(log: () => string): Promise<number> {
   const found = () => /"port":(\d+)/.exec(log())?.[1];
-  await expect.poll(found, { timeout: patienceMs, interval: 50 }).toBeDefined();
+  await expect.poll(found, { timeout: bootTimeoutMs, interval: 50 }).toBeDefined();
   return Number(found());
 }
 

@@ -26,12 +26,12 @@ import {
 allowBootTime();
 
 /** The agent and the balloon's driver come up in emulated guests. */
-const patience = { timeout: 150_000, interval: 200 };
+const within = { timeout: 150_000, interval: 200 };
 const token = signMetricsToken('test', installation.privateKey);
 
 async function portOf(runner: RunningRunner): Promise<number> {
   const found = () => /"port":(\d+),"msg":"metrics endpoint listens"/.exec(runner.log())?.[1];
-  await expect.poll(found, patience).toBeDefined();
+  await expect.poll(found, within).toBeDefined();
   return Number(found());
 }
 
@@ -78,17 +78,17 @@ test('what a guest does shows in the metrics of its VM', async () => {
   const written = 'svc3_vm_disk_written_bytes_total{disk="disk"}';
   await runner.guest('dd if=/dev/zero of=/metrics-test bs=1M count=8 conv=fsync && rm /metrics-test');
   await expect
-    .poll(async () => valueOf(await scrape(port), written), patience)
+    .poll(async () => valueOf(await scrape(port), written), within)
     .toBeGreaterThan(valueOf(before, written) + 4 * 2 ** 20);
   const available = async () => valueOf(await scrape(port), 'svc3_vm_memory_available_bytes');
-  await expect.poll(available, patience).toBeGreaterThan(2 ** 20);
+  await expect.poll(available, within).toBeGreaterThan(2 ** 20);
   expect(await available()).toBeLessThan(192 * 2 ** 20);
   expect(ageOf(await scrape(port), 'svc3_vm_memory_available')).toBeLessThan(60);
   const series = (await scrape(port)).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
   expect(series.length).toBeLessThanOrEqual(60);
 
   await runner.client.power({ action: 'stop' });
-  await expect.poll(async () => valueOf(await scrape(port), 'svc3_vm_running'), patience).toBe(0);
+  await expect.poll(async () => valueOf(await scrape(port), 'svc3_vm_running'), within).toBe(0);
   expect(await scrape(port)).not.toContain('svc3_vm_cpu_seconds_total');
 });
 
@@ -96,38 +96,38 @@ test('a guest of a pool that a VM has claimed is told of as claimed, until it is
   const pod = await aPod({ metricsPort, standby: 'Suspended' });
   const runner = await startRunner(pod, { SVC3_METRICS_PORT: '0' });
   const waiting = clientFor(runner.port, pod.podUid);
-  await expect.poll(() => waiting.state(), patience).toMatchObject({ standby: 'Idle' });
+  await expect.poll(() => waiting.state(), within).toMatchObject({ standby: 'Idle' });
   const port = await portOf(runner);
   expect(await scrape(port)).toContain('svc3_vm_start_info{start="cold"} 1');
   const vm = { namespace: 'test', name: 'job', uid: randomUUID() };
   await waiting.claim(claimFor(pod, vm));
-  await expect.poll(() => scrape(port), patience).toContain('svc3_vm_start_info{start="claimed"} 1');
+  await expect.poll(() => scrape(port), within).toContain('svc3_vm_start_info{start="claimed"} 1');
   expect(await scrape(port)).not.toContain('phase="placed"');
   await clientFor(runner.port, vm.uid).power({ action: 'restart' });
-  await expect.poll(() => scrape(port), patience).toContain('svc3_vm_start_info{start="cold"} 1');
+  await expect.poll(() => scrape(port), within).toContain('svc3_vm_start_info{start="cold"} 1');
 });
 
 test('what the agent of a guest says is read behind the back of a scrape, and shown with its age', async () => {
   const { runner, port } = await aMeasuredVm();
   await runner.reaches({ powerState: 'Running', guestReachable: true });
   const up = async () => valueOf(await scrape(port), 'svc3_vm_guest_agent_up');
-  await expect.poll(up, patience).toBe(1);
+  await expect.poll(up, within).toBe(1);
   const used = async () => valueOf(await scrape(port), 'svc3_vm_filesystem_used_bytes');
-  await expect.poll(used, patience).toBeGreaterThan(0);
+  await expect.poll(used, within).toBeGreaterThan(0);
   const before = await scrape(port);
   expect(ageOf(before, 'svc3_vm_filesystem')).toBeLessThan(60);
   await runner.guest('dd if=/dev/zero of=/age-test bs=1M count=4 conv=fsync');
   const more = valueOf(before, 'svc3_vm_filesystem_used_bytes') + 3 * 2 ** 20;
-  await expect.poll(used, patience).toBeGreaterThan(more);
+  await expect.poll(used, within).toBeGreaterThan(more);
   const since = valueOf(await scrape(port), 'svc3_vm_filesystem_timestamp_seconds');
   expect(since).toBeGreaterThan(valueOf(before, 'svc3_vm_filesystem_timestamp_seconds'));
 
   await runner.client.power({ action: 'suspend' });
-  await expect.poll(up, patience).toBe(0);
+  await expect.poll(up, within).toBe(0);
   await runner.client.power({ action: 'resume' });
-  await expect.poll(up, patience).toBe(1);
+  await expect.poll(up, within).toBe(1);
   await runner.guest('(sleep 1; killall qemu-ga) > /dev/null 2>&1 &');
-  await expect.poll(up, patience).toBe(0);
+  await expect.poll(up, within).toBe(0);
 });
 
 test('a VM has at most 60 series, whatever it has: data disks, a CD, ports, several CPUs, guest agent and balloon', async () => {
@@ -153,9 +153,9 @@ test('a VM has at most 60 series, whatever it has: data disks, a CD, ports, seve
   await runner.reaches({ powerState: 'Running', guestReachable: true });
   // The last to come: what the driver of the balloon and the agent say.
   const available = async () => valueOf(await scrape(port), 'svc3_vm_memory_available_bytes');
-  await expect.poll(available, patience).toBeGreaterThan(0);
+  await expect.poll(available, within).toBeGreaterThan(0);
   const used = async () => valueOf(await scrape(port), 'svc3_vm_filesystem_used_bytes');
-  await expect.poll(used, patience).toBeGreaterThan(0);
+  await expect.poll(used, within).toBeGreaterThan(0);
   // Of two further file systems the fullest is told of.
   await runner.guest(`for name in data0 data1; do
     mkdir -p /mnt/$name
@@ -167,7 +167,7 @@ test('a VM has at most 60 series, whatever it has: data disks, a CD, ports, seve
     const of = (what: string) => valueOf(text, `svc3_vm_data_filesystem_${what}_bytes`);
     return of('used') / of('size');
   };
-  await expect.poll(fullness, patience).toBeGreaterThan(0.9);
+  await expect.poll(fullness, within).toBeGreaterThan(0.9);
   const text = await scrape(port);
   expect(valueOf(text, 'svc3_vm_data_filesystem_size_bytes')).toBeLessThan(2 ** 23);
   const phases = Array.from(text.matchAll(/phase="(\w+)"/g), ([, name]) => name);
@@ -199,7 +199,7 @@ test('Prometheus reads them with the token of the namespace, and promtool finds 
   });
   onTestFinished(() => prometheus.stop());
   const running = () => prometheus.query('svc3_vm_running{vm="guest"}');
-  await expect.poll(running, patience).toMatchObject([{ value: [expect.anything(), '1'] }]);
+  await expect.poll(running, within).toMatchObject([{ value: [expect.anything(), '1'] }]);
 });
 
 test('a port that somebody has keeps no guest from running', async () => {
@@ -232,7 +232,7 @@ test('what a guest uses is told over the control endpoint, without metrics, and 
   const writtenBytes = async () => (await client.usage()).disks[0]?.writtenBytes;
   await runner.guest('dd if=/dev/zero of=/usage-test bs=1M count=8 conv=fsync && rm /usage-test');
   const written = (before.disks[0]?.writtenBytes ?? 0) + 4 * 2 ** 20;
-  await expect.poll(writtenBytes, patience).toBeGreaterThan(written);
+  await expect.poll(writtenBytes, within).toBeGreaterThan(written);
   const after = await client.usage();
   expect(after.cpu.seconds).toBeGreaterThan(before.cpu.seconds ?? 0);
   const elapsed = (Date.parse(after.timestamp) - Date.parse(before.timestamp)) / 1000;
@@ -242,7 +242,7 @@ test('what a guest uses is told over the control endpoint, without metrics, and 
   expect(new Set(together.map(({ timestamp }) => timestamp)).size).toBeLessThanOrEqual(2);
   // A second may end between two of them.
   const isKept = async () => (await client.usage()).timestamp === (await client.usage()).timestamp;
-  await expect.poll(isKept, patience).toBe(true);
+  await expect.poll(isKept, within).toBe(true);
 
   const { uid } = runner.pod.spec.vm;
   const vm = aVm({
@@ -263,7 +263,7 @@ test('with a balloon the memory is told that the guest uses', async () => {
   const { runner } = await aMeasuredVm();
   await runner.reaches({ powerState: 'Running', guestReachable: true });
   const memory = async () => (await runner.client.usage()).memory;
-  await expect.poll(async () => (await memory()).availableBytes, patience).toBeGreaterThan(2 ** 20);
+  await expect.poll(async () => (await memory()).availableBytes, within).toBeGreaterThan(2 ** 20);
   const { totalBytes, availableBytes = 0, usedBytes } = await memory();
   expect(usedBytes).toBe(totalBytes - availableBytes);
   expect(usedBytes).toBeGreaterThan(2 ** 23);

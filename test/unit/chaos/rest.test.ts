@@ -3,7 +3,7 @@ import type { Node } from '../../../src/api/core.ts';
 import type { Image } from '../../../src/api/image.ts';
 import type { Vm } from '../../../src/api/vm.ts';
 import { leftovers } from '../../chaos/judges/leftovers.ts';
-import { unsettled } from '../../chaos/judges/settled.ts';
+import { notAtRest } from '../../chaos/judges/atrest.ts';
 import type { Condition } from '../../../src/api/object.ts';
 import { aCondition, aVm } from '../controllers/vm/builders.ts';
 import { deletionTimestamp } from './builders.ts';
@@ -36,7 +36,7 @@ describe('a VM', () => {
     ['is requested for anew', vmWith([ready], { metadata: { generation: 2 } }), false],
     ['is being deleted', vmWith([ready], { metadata: { deletionTimestamp } }), false],
   ])('that %s', (_, vm, isAtRest) => {
-    expect(unsettled({ ...nothing, vms: [vm] })).toHaveLength(isAtRest ? 0 : 1);
+    expect(notAtRest({ ...nothing, vms: [vm] })).toHaveLength(isAtRest ? 0 : 1);
   });
 });
 
@@ -47,7 +47,7 @@ describe('an image', () => {
     ['is worked on', imageWith([notReady]), false],
     ['is stalled and says not why', imageWith([notReady, aCondition('Stalled', { reason: '' })]), false],
   ])('that %s', (_, image, isAtRest) => {
-    expect(unsettled({ ...nothing, images: [image] })).toHaveLength(isAtRest ? 0 : 1);
+    expect(notAtRest({ ...nothing, images: [image] })).toHaveLength(isAtRest ? 0 : 1);
   });
 });
 
@@ -56,7 +56,7 @@ test('a node that is not Ready is told', () => {
     metadata: storedMeta({ name: 'n1' }),
     status: { conditions: [{ type: 'Ready', status: 'Unknown' }] },
   };
-  expect(unsettled({ ...nothing, nodes: [node] })).toEqual(['node n1 is not Ready']);
+  expect(notAtRest({ ...nothing, nodes: [node] })).toEqual(['node n1 is not Ready']);
 });
 
 describe('what is left', () => {

@@ -20,13 +20,13 @@ test('the last line counts the faults that were injected and every violation', (
     ],
     leaks: [{ at: s(1), of: 'team', where: 'pods other/x' }],
   });
-  const verdicts = judge(history, { unsettled: [], left: ['secrets team/x', 'vms team/y'], at: s(9) });
+  const verdicts = judge(history, { notAtRest: [], left: ['secrets team/x', 'vms team/y'], at: s(9) });
   expect(summary('abc', history, verdicts)).toBe('chaos: seed abc, 1 faults injected, 2 findings');
 });
 
 /** What is said against a run where nothing is wrong but that it tried too little. */
 function missed(given: Partial<History>): readonly string[] {
-  const verdicts = judge(aHistory({ ...usual, ...given }), { unsettled: [], left: [], at: s(900) });
+  const verdicts = judge(aHistory({ ...usual, ...given }), { notAtRest: [], left: [], at: s(900) });
   const found = verdicts.flatMap(({ invariant, violations }) =>
     violations.map(({ evidence }) => ({ invariant, evidence })),
   );

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Backends, HttpTarget } from '../../../src/cli/service/open.ts';
-import { patiently } from '../../../src/cli/patiently.ts';
+import { retryWhileUnreachable } from '../../../src/cli/unreachable.ts';
 import { Svc3Error } from '../../../src/errors.ts';
 import { now as today, run } from './environment.ts';
 
@@ -273,7 +273,7 @@ describe('a login', () => {
         if (failures >= 0) throw new Svc3Error('ServiceUnavailable', 'the cluster is away');
         return { token: ending(60) };
       },
-      (ask) => patiently(ask, new AbortController().signal),
+      (ask) => retryWhileUnreachable(ask, new AbortController().signal),
     );
     expect(token).toBe(ending(60));
   });

@@ -63,7 +63,7 @@ describe('setting a condition', () => {
     expect(setCondition(conditions, decided, now)).toBe(conditions);
   });
 
-  test('is settled by doing it once, keeps the others and their order', () => {
+  test('is done by doing it once, keeps the others and their order', () => {
     const decided = fc.record({
       type: fc.constantFrom('Ready', 'Scheduled', 'Booted'),
       status: fc.constantFrom('True', 'False', 'Unknown'),

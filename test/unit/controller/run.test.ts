@@ -74,16 +74,16 @@ describe('a process', () => {
     });
     slow.emit('SIGTERM');
     await vi.waitFor(() => expect(slow.exit.mock.calls).toEqual([[1]]));
-    const impatient = fakeHost();
+    const twice = fakeHost();
     void runProcess({
       name: 'p',
       log: log(),
-      host: impatient.host,
+      host: twice.host,
       start: () => new Promise(() => undefined),
     });
-    impatient.emit('SIGTERM');
-    impatient.emit('SIGTERM');
-    expect(impatient.exit.mock.calls).toEqual([[1]]);
+    twice.emit('SIGTERM');
+    twice.emit('SIGTERM');
+    expect(twice.exit.mock.calls).toEqual([[1]]);
   });
 
   test('that throws where nobody listens ends with code 1 and says why', async () => {

@@ -11,12 +11,12 @@ function standby(run: (signal: AbortSignal) => Promise<void> = async () => {}) {
 }
 
 /** Until everything that needs no time has happened. */
-const settled = () => new Promise((resolve) => setImmediate(resolve));
+const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 
 test('a process whose caches are not full takes no part in the election', async () => {
   const { caches, elected, start, stop } = standby();
   const ended = start();
-  await settled();
+  await nextTurn();
   expect(elected).not.toHaveBeenCalled();
   caches.resolve();
   await ended;

@@ -40,7 +40,7 @@ function follow(watch: (count: number) => AsyncIterable<Uint8Array>, given: Part
   return { calls, failures };
 }
 
-const patience = { timeout: 30_000 };
+const within = { timeout: 30_000 };
 
 const line = (type: string, object: object) => Buffer.from(`${JSON.stringify({ type, object })}\n`);
 const bookmark = (resourceVersion: string) => line('BOOKMARK', { metadata: { resourceVersion } });
@@ -97,7 +97,7 @@ describe('watches that bring nothing for as long as they may', () => {
       yield nothing;
       await silence();
     });
-    await expect.poll(() => before.slice(0, 3), patience).toEqual([2, 6, 14]);
+    await expect.poll(() => before.slice(0, 3), within).toEqual([2, 6, 14]);
   });
 
   test('also where the server says that it has not, or ends them itself', async () => {
@@ -106,7 +106,7 @@ describe('watches that bring nothing for as long as they may', () => {
       await sleep(2 * shortMs);
       if (count === 1) throw cut();
     });
-    await expect.poll(() => before[0], patience).toBe(2);
+    await expect.poll(() => before[0], within).toBe(2);
   });
 
   test('lead to none where something came before', async () => {
@@ -114,7 +114,7 @@ describe('watches that bring nothing for as long as they may', () => {
       if (count % 2 === 0) yield bookmark('100');
       await silence();
     });
-    await expect.poll(() => calls.watches, patience).toBeGreaterThan(8);
+    await expect.poll(() => calls.watches, within).toBeGreaterThan(8);
     expect(before).toEqual([]);
   });
 
@@ -123,7 +123,7 @@ describe('watches that bring nothing for as long as they may', () => {
       yield nothing;
       throw cut();
     }, 60_000);
-    await expect.poll(() => calls.watches, patience).toBeGreaterThan(8);
+    await expect.poll(() => calls.watches, within).toBeGreaterThan(8);
     expect(before).toEqual([]);
   });
 });

@@ -83,7 +83,7 @@ function joined(target: Duplex) {
   return { ws, flush };
 }
 
-const settled = () => new Promise((resolve) => setImmediate(resolve));
+const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 
 describe('a WebSocket that is joined to something', () => {
   test('holds it back while what it has said is not sent, and ends behind its last byte', async () => {
@@ -93,7 +93,7 @@ describe('a WebSocket that is joined to something', () => {
     target.end();
     let bytes = 0;
     for (let rounds = 0; bytes < 2 ** 22 && rounds < 100; rounds += 1) {
-      await settled();
+      await nextTurn();
       expect(ws.bufferedAmount).toBeLessThanOrEqual(2 ** 18 + 2 ** 16);
       bytes += ws.bufferedAmount;
       if (bytes < 2 ** 22) expect(ws.close).not.toHaveBeenCalled();
@@ -124,7 +124,7 @@ describe('a WebSocket that is joined to something', () => {
     const { ws } = joined(target);
     ws.emit('message', Buffer.from('the last word'));
     ws.emit('close', code);
-    await settled();
+    await nextTurn();
     expect(target.destroyed).toBe(isDestroyed);
     for (const done of taken) done();
     await vi.waitFor(() => expect(target.destroyed).toBe(true));
@@ -146,13 +146,13 @@ describe('a WebSocket that is joined to something', () => {
     expect(target.isPaused()).toBe(false);
     for (let rounds = 0; rounds < 3; rounds += 1) {
       taken.shift()?.();
-      await settled();
+      await nextTurn();
       vi.advanceTimersByTime(600_000);
       expect(target.destroyed).toBe(false);
     }
     vi.advanceTimersByTime(600_000);
     expect(target.destroyed).toBe(true);
-    await settled();
+    await nextTurn();
     expect(vi.getTimerCount()).toBe(0);
   });
 
@@ -162,8 +162,8 @@ describe('a WebSocket that is joined to something', () => {
     const target = new PassThrough();
     const { ws } = joined(target);
     target.end();
-    await settled();
-    await settled();
+    await nextTurn();
+    await nextTurn();
     expect(target.closed).toBe(true);
     ws.emit('close', 1005);
     expect(vi.getTimerCount()).toBe(0);
@@ -173,7 +173,7 @@ describe('a WebSocket that is joined to something', () => {
     const target = new PassThrough();
     const { ws } = joined(target);
     target.destroy(new Error('gone'));
-    await settled();
+    await nextTurn();
     expect(ws.close.mock.calls[0]).toEqual([1011, 'broken']);
     expect(ws.resume).toHaveBeenCalled();
   });

@@ -103,7 +103,7 @@ describe('a readiness probe', () => {
     },
   );
 
-  test('of a stranger takes no answer from the kubelet', async () => {
+  test('of somebody else takes no answer from the kubelet', async () => {
     const { ask, status } = aRunner(ready);
     await ask('vm=uid&wait=60');
     status.update({ guestReady: false });

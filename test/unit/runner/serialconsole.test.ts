@@ -17,7 +17,7 @@ function boot() {
   return qemu;
 }
 
-const settled = () => new Promise((resolve) => setImmediate(resolve));
+const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 /** All that has come. */
 function read(stream: Duplex): string {
   const chunks: Buffer[] = [];
@@ -30,10 +30,10 @@ describe('a serial console', () => {
   test('shows what the guest writes in the log, and to everybody who is connected then', async () => {
     const { output } = boot();
     output.write('before ');
-    await settled();
+    await nextTurn();
     const [one, other] = [console.connect(), console.connect()];
     output.write('after');
-    await settled();
+    await nextTurn();
     expect([logged, read(one), read(other)]).toEqual(['before after', 'after', 'after']);
   });
 
@@ -41,7 +41,7 @@ describe('a serial console', () => {
     const { input } = boot();
     console.connect().write('ls');
     console.connect().write('\n');
-    await settled();
+    await nextTurn();
     expect(read(input)).toBe('ls\n');
   });
 
@@ -49,13 +49,13 @@ describe('a serial console', () => {
     const first = boot();
     const one = console.connect();
     first.input.destroy();
-    await settled();
+    await nextTurn();
     one.write('lost');
     const second = boot();
     second.output.write('login: ');
-    await settled();
+    await nextTurn();
     one.write('root');
-    await settled();
+    await nextTurn();
     expect([read(one), read(second.input)]).toEqual(['login: ', 'root']);
   });
 
@@ -65,11 +65,11 @@ describe('a serial console', () => {
       const one = console.connect();
       let isTaken = false;
       one.write('x'.repeat(64), () => (isTaken = true));
-      await settled();
+      await nextTurn();
       expect(isTaken).toBe(false);
       input[end]();
-      await settled();
-      await settled();
+      await nextTurn();
+      await nextTurn();
       expect(isTaken).toBe(true);
     }
   });
@@ -82,7 +82,7 @@ describe('a serial console', () => {
     fast.on('data', () => undefined);
     for (let i = 0; i < 20; i++) {
       output.write(Buffer.alloc(64 * 1024));
-      await settled();
+      await nextTurn();
     }
     expect([slow.destroyed, fast.destroyed]).toEqual([true, false]);
     expect(told).toEqual(['it was read too slowly']);
@@ -94,7 +94,7 @@ describe('a serial console', () => {
     const gone = console.connect();
     gone.destroy();
     output.write('x');
-    await settled();
+    await nextTurn();
     expect(logged).toBe('x');
   });
 });

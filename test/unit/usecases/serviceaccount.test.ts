@@ -72,11 +72,11 @@ test('accounts are listed without their annotations and labels, which nobody sho
   expect(pageSize).toBeUndefined();
 });
 
-const settled = { metadata: { uid: 'uid-of-ci', annotations: { 'svc3.dev/account-role': null } } };
+const finished = { metadata: { uid: 'uid-of-ci', annotations: { 'svc3.dev/account-role': null } } };
 const whole = [
   'create serviceaccounts',
   'create rolebindings',
-  `patch serviceaccounts ${JSON.stringify(settled)}`,
+  `patch serviceaccounts ${JSON.stringify(finished)}`,
 ];
 
 test.each([

@@ -1,12 +1,12 @@
 import { describe, expect, it, test } from 'vitest';
 import { Svc3Error } from '../../../src/errors.ts';
 import type { KubeClient, RawRequest } from '../../../src/kube/types.ts';
-import { issueToken, type TokenWish } from '../../../src/usecases/token.ts';
+import { issueToken, type TokenOptions } from '../../../src/usecases/token.ts';
 
 const issued = { token: 'h.b.s', expirationTimestamp: '2027-11-01T10:00:00Z' };
 
 /** A token of account `ci` of namespace `team`, which kube-apiserver gives with `status` or refuses. */
-async function tokenOf(wish: TokenWish, answer: { status?: object } | Svc3Error = { status: issued }) {
+async function tokenOf(options: TokenOptions, answer: { status?: object } | Svc3Error = { status: issued }) {
   const asked: RawRequest[] = [];
   const warnings: string[] = [];
   const request = async (sent: RawRequest) => {
@@ -17,7 +17,7 @@ async function tokenOf(wish: TokenWish, answer: { status?: object } | Svc3Error 
   };
   const caller = { request } as unknown as KubeClient;
   const environment = { caller, warn: (text: string) => void warnings.push(text) };
-  const given = await issueToken(environment, { namespace: 'team', name: 'ci' }, wish);
+  const given = await issueToken(environment, { namespace: 'team', name: 'ci' }, options);
   return { given, asked, warnings };
 }
 
@@ -34,7 +34,7 @@ test('a token is asked of kube-apiserver for its account, and what that says of 
   expect(warnings).toEqual(['it lives shorter']);
 });
 
-test.each<[what: string, wish: TokenWish, spec: object]>([
+test.each<[what: string, options: TokenOptions, spec: object]>([
   ['a year where nothing is said', {}, { expirationSeconds: 31_536_000 }],
   ['as long as a duration says', { duration: '30d' }, { expirationSeconds: 2_592_000 }],
   ['the longest that there is', { duration: '4294967296' }, { expirationSeconds: 4_294_967_296 }],
@@ -45,8 +45,8 @@ test.each<[what: string, wish: TokenWish, spec: object]>([
     { expirationSeconds: 7200, audiences: ['vault'] },
     { expirationSeconds: 7200, audiences: ['vault'] },
   ],
-])('it is asked for %s', async (_what, wish, spec) => {
-  expect((await tokenOf(wish)).asked.map(({ body }) => (body as { spec: object }).spec)).toEqual([spec]);
+])('it is asked for %s', async (_what, options, spec) => {
+  expect((await tokenOf(options)).asked.map(({ body }) => (body as { spec: object }).spec)).toEqual([spec]);
 });
 
 describe('a token is refused', () => {
@@ -58,14 +58,14 @@ describe('a token is refused', () => {
     await expect(tokenOf({ duration })).rejects.toMatchObject({ reason: 'Invalid', message });
   });
 
-  it.each<[field: string, wish: TokenWish]>([
+  it.each<[field: string, options: TokenOptions]>([
     ['duration', { duration: '1h' }],
     ['expirationSeconds', { expirationSeconds: 10 }],
-  ])('in the words of the request, which named %s', async (field, wish) => {
+  ])('in the words of the request, which named %s', async (field, options) => {
     const causes = [{ field: 'spec.expirationSeconds', message: 'may not be so' }];
     const message = 'TokenRequest "" is invalid: spec.expirationSeconds: may not be so';
     const refusal = new Svc3Error('Invalid', message, { details: { causes } });
-    await expect(tokenOf(wish, refusal)).rejects.toMatchObject({
+    await expect(tokenOf(options, refusal)).rejects.toMatchObject({
       message: `${field}: may not be so`,
       details: { causes: [{ field }] },
     });

@@ -1,7 +1,7 @@
 import { group } from '../../../api/meta.ts';
 import { ifFound, Svc3Error, type ErrorReason } from '../../../errors.ts';
 import { deployItemOf } from '../../../wire/vm.ts';
-import { patiently } from '../../patiently.ts';
+import { retryWhileUnreachable } from '../../unreachable.ts';
 import { sleep } from '../../sleep.ts';
 import type { DeployItem, VmItem } from '../types.ts';
 
@@ -43,7 +43,7 @@ export async function waitForDeployed(
   let hasRun = created.status === 'Running';
   for (;;) {
     if (signal.aborted) throw refusal(created, 'Timeout', `stopped waiting for VM ${created.name}`);
-    const seen = await patiently(() => ifFound(read()), signal);
+    const seen = await retryWhileUnreachable(() => ifFound(read()), signal);
     if (seen === undefined) throw gone(created, hasRun, last);
     last = seen;
     hasRun ||= seen.item.status === 'Running';

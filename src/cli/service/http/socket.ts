@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 import { createWebSocketStream, WebSocket } from 'ws';
 import { Svc3Error } from '../../../errors.ts';
-import { closeCodes, isEnd, keepAlive, patientClose } from '../../../net/websocket.ts';
+import { closeCodes, isEnd, keepAlive, slowCloseOptions } from '../../../net/websocket.ts';
 import { refusalNamed, refusalOf, refusalText, unreachable } from './refusal.ts';
 
 const handshakeTimeoutMs = 30_000;
@@ -30,7 +30,7 @@ export function openSocket({ url, token, ca }: { url: string; token: string; ca?
     perMessageDeflate: false,
     maxPayload: largestFrame,
     handshakeTimeout: handshakeTimeoutMs,
-    ...patientClose,
+    ...slowCloseOptions,
     ...(ca === undefined ? {} : { ca }),
   });
   return new Promise((resolve, reject) => {

@@ -1,6 +1,6 @@
 import type { KubeObject, Resource } from '../../../api/object.ts';
 import type { Informer, InformerOptions, KubeClient } from '../../../kube/types.ts';
-import { patiently } from '../../patiently.ts';
+import { retryWhileUnreachable } from '../../unreachable.ts';
 import { aborted, sleep } from '../../sleep.ts';
 
 /** Makes caches that lists and watches of kube-apiserver keep true. */
@@ -22,7 +22,7 @@ const proofMs = 60_000;
 /**
  * The list as it is, and again whenever a watch tells a change, until the signal.
  *
- * @throws what the list threw: the first time at once, later as `patiently` does
+ * @throws what the list threw: the first time at once, later as `retryWhileUnreachable` does
  */
 export async function* follow<T>(
   { list, informers, items }: Followed<T>,
@@ -40,7 +40,7 @@ export async function* follow<T>(
       changed = Promise.withResolvers();
       yield items();
       const news = await Promise.race([changed.promise, sleep(proofMs, until)]);
-      if (news !== 'changed' && !until.aborted) yield await patiently(list, until);
+      if (news !== 'changed' && !until.aborted) yield await retryWhileUnreachable(list, until);
     }
   } finally {
     ended.abort();

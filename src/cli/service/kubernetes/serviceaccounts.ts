@@ -15,8 +15,8 @@ export function createServiceAccounts(client: KubeClient, warning: (text: string
     },
     delete: (namespace, name) => client.delete(serviceAccounts, { name, namespace }),
     async token(namespace, name, request) {
-      const wish = checked(schemas.tokenBody, request) ?? {};
-      return issueToken({ caller: client, warn: warning }, { namespace, name }, wish);
+      const options = checked(schemas.tokenBody, request) ?? {};
+      return issueToken({ caller: client, warn: warning }, { namespace, name }, options);
     },
   };
 }

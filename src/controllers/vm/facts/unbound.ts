@@ -46,15 +46,15 @@ export interface TurnedAway {
  */
 export function turnedAway(pod: Pod, now: number): TurnedAway | undefined {
   const condition = notScheduled(pod);
-  const patience = nodeOf(pod) === undefined ? undefined : patienceMs(pod, condition?.reason);
-  if (condition === undefined || patience === undefined) return undefined;
+  const graceMs = nodeOf(pod) === undefined ? undefined : graceMsOf(pod, condition?.reason);
+  if (condition === undefined || graceMs === undefined) return undefined;
   // kube-scheduler moves the time only where it binds the pod.
   const since = Date.parse(condition.lastTransitionTime ?? pod.metadata.creationTimestamp ?? '') || 0;
-  const leftMs = patience === 0 ? 0 : Math.max(0, since + patience - now);
+  const leftMs = graceMs === 0 ? 0 : Math.max(0, since + graceMs - now);
   return { message: condition.message ?? 'Unschedulable', leftMs };
 }
 
-function patienceMs(pod: Pod, reason: string | undefined): number | undefined {
+function graceMsOf(pod: Pod, reason: string | undefined): number | undefined {
   if (reason === 'Unschedulable') return isNominated(pod) ? roomMs : 0;
   return reason === 'SchedulerError' && mountsClaim(pod) && volumeMessage(pod) !== undefined
     ? volumeMs

@@ -91,7 +91,7 @@ export async function disposeOfDisk(client: KubeClient, vm: Vm): Promise<Vm> {
 }
 
 /**
- * Has all disks that were made for a VM go with it whose guest has never run, exactly as it was seen: they hold nothing. It is no lasting wish: where the
+ * Has all disks that were made for a VM go with it whose guest has never run, exactly as it was seen: they hold nothing. It is not stored: where the
  * deletion fails and the guest runs after all, a later one leaves them.
  *
  * @returns the VM as it is then

@@ -264,7 +264,7 @@ describe('rights', () => {
 
 describe('where many send tokens that nobody has accepted yet', () => {
   const silent = () => new Promise<object>(() => undefined);
-  const settle = () => new Promise((resolve) => setImmediate(resolve));
+  const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 
   /** Unknown tokens of one address, of which no answer comes. */
   function flood({ caller, says }: ReturnType<typeof given>, count: number, address?: string) {
@@ -278,7 +278,7 @@ describe('where many send tokens that nobody has accepted yet', () => {
     vi.advanceTimersByTime(599_999);
     void flood(all, 6);
     void all.caller('abc');
-    await settle();
+    await nextTurn();
     expect(all.tokens()).toEqual(['abc', 'x0', 'x1', 'x2', 'x3', 'abc']);
   });
 
@@ -288,7 +288,7 @@ describe('where many send tokens that nobody has accepted yet', () => {
     vi.advanceTimersByTime(600_000);
     void flood(all, 6);
     void all.caller('abc');
-    await settle();
+    await nextTurn();
     expect(all.tokens()).toEqual(['abc', 'x0', 'x1', 'x2', 'x3']);
   });
 
@@ -300,7 +300,7 @@ describe('where many send tokens that nobody has accepted yet', () => {
     vi.advanceTimersByTime(599_999);
     void flood(all, 6);
     void all.caller('abc');
-    await settle();
+    await nextTurn();
     expect(all.tokens().at(-1)).toBe('abc');
   });
 
@@ -313,7 +313,7 @@ describe('where many send tokens that nobody has accepted yet', () => {
     vi.advanceTimersByTime(2_000);
     void flood(all, 6);
     void all.caller('abc');
-    await settle();
+    await nextTurn();
     expect(all.tokens().at(-1)).toBe('x3');
   });
 
@@ -322,19 +322,19 @@ describe('where many send tokens that nobody has accepted yet', () => {
     all.says.who = silent;
     const come = (i: number) => outcome(() => all.caller(`x${i}`, `192.0.2.${i % 20}`));
     for (let i = 0; i < 4 + 512; i += 1) void come(i);
-    await settle();
+    await nextTurn();
     expect(await come(4 + 512)).toBe('ServiceUnavailable');
   });
 
   test('32 of an address wait, and the next is refused; an account that exists has a turn of its own', async () => {
     const all = given({ has: (uid) => uid === 'u-ci' });
     void flood(all, 4 + 32);
-    await settle();
+    await nextTurn();
     expect(await outcome(() => all.caller('more'))).toBe('TooManyRequests');
     expect(await outcome(() => all.caller(tokenOf('u-nobody')))).toBe('TooManyRequests');
     const others = [all.caller('more', '192.0.2.2'), all.caller(tokenOf('u-ci'))].map(
       async (call) => await call,
     );
-    expect(await Promise.race([...others, settle().then(() => 'waits')])).toBe('waits');
+    expect(await Promise.race([...others, nextTurn().then(() => 'waits')])).toBe('waits');
   });
 });

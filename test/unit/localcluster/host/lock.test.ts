@@ -81,7 +81,7 @@ test('a lock that cannot be taken says which', async () => {
 });
 
 /** A process with a group of its own, as a terminal gives one, that holds the lock and goes on after Ctrl-C for a while. */
-async function patientOwner(path: string): Promise<ChildProcess> {
+async function owningGroup(path: string): Promise<ChildProcess> {
   const module = new URL('../../../../src/localcluster/host/lock.ts', import.meta.url).href;
   const script = `
     import { acquireLock } from ${JSON.stringify(module)};
@@ -101,7 +101,7 @@ async function patientOwner(path: string): Promise<ChildProcess> {
 
 test('Ctrl-C in a terminal takes no lock from who still takes things away', async () => {
   const path = join(dir, 'a.lock');
-  const owner = await patientOwner(path);
+  const owner = await owningGroup(path);
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.kill(-(owner.pid ?? 0), signal);
   const next = acquireLock(path);
   const first = await Promise.race([next.then(() => 'taken'), setTimeout(500, 'held')]);

@@ -13,7 +13,7 @@ export interface World {
 }
 
 /** What has not come to rest yet, one sentence each. */
-export function unsettled({ nodes, vms, images, systemPods }: World): string[] {
+export function notAtRest({ nodes, vms, images, systemPods }: World): string[] {
   return [
     ...nodes.filter((node) => !hasReady(node)).map(({ metadata }) => `node ${metadata.name} is not Ready`),
     ...systemPods.filter((pod) => !hasReady(pod)).map(({ metadata }) => `pod ${metadata.name} is not Ready`),
