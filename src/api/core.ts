@@ -15,7 +15,6 @@ import type {
   V1ContainerStatus,
   V1CustomResourceDefinition,
   V1Deployment,
-  V1LabelSelector,
   V1Lease,
   V1Namespace,
   V1Node,
@@ -45,7 +44,6 @@ import type {
 } from '@kubernetes/client-node';
 import type { Json, Namespaced, Stored } from './object.ts';
 
-export type LabelSelector = Json<V1LabelSelector>;
 export type NodeSelectorRequirement = Json<V1NodeSelectorRequirement>;
 export type NodeSelectorTerm = Json<V1NodeSelectorTerm>;
 export type Taint = Json<V1Taint>;

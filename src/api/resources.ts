@@ -1,10 +1,8 @@
 import type { KubeObject, Resource } from './object.ts';
 import type {
   ApiService,
-  ClusterRole,
   ClusterRoleBinding,
   ConfigMap,
-  CustomResourceDefinition,
   Deployment,
   Event,
   Lease,
@@ -19,7 +17,6 @@ import type {
   SelfSubjectReview,
   Service,
   ServiceAccount,
-  StorageClass,
 } from './core.ts';
 import type { Image, Iso } from './image.ts';
 import { group, version } from './meta.ts';
@@ -62,31 +59,13 @@ export const persistentVolumeClaims = foreign<PersistentVolumeClaim>(
 );
 export const events = foreign<Event>('events.k8s.io', 'events', 'Event');
 export const leases = foreign<Lease>('coordination.k8s.io', 'leases', 'Lease');
-export const storageClasses = foreign<StorageClass>(
-  'storage.k8s.io',
-  'storageclasses',
-  'StorageClass',
-  'Cluster',
-);
 export const deployments = foreign<Deployment>('apps', 'deployments', 'Deployment');
 export const roles = foreign<Role>('rbac.authorization.k8s.io', 'roles', 'Role');
 export const roleBindings = foreign<RoleBinding>('rbac.authorization.k8s.io', 'rolebindings', 'RoleBinding');
-export const clusterRoles = foreign<ClusterRole>(
-  'rbac.authorization.k8s.io',
-  'clusterroles',
-  'ClusterRole',
-  'Cluster',
-);
 export const clusterRoleBindings = foreign<ClusterRoleBinding>(
   'rbac.authorization.k8s.io',
   'clusterrolebindings',
   'ClusterRoleBinding',
-  'Cluster',
-);
-export const customResourceDefinitions = foreign<CustomResourceDefinition>(
-  'apiextensions.k8s.io',
-  'customresourcedefinitions',
-  'CustomResourceDefinition',
   'Cluster',
 );
 export const apiServices = foreign<ApiService>(

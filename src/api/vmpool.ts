@@ -96,7 +96,6 @@ export const VmPoolSpec = z
   .describe('Guests that are booted before anybody asks for a VM.');
 export type VmPoolSpec = z.infer<typeof VmPoolSpec>;
 /** A spec as users write it: fields with a default may be left out. */
-export type VmPoolSpecInput = z.input<typeof VmPoolSpec>;
 
 export const VmPoolStatus = z
   .object({

@@ -1,10 +1,11 @@
 import { fieldManagers } from '../api/meta.ts';
+import { apiVersionOf } from '../api/resources.ts';
 import { Svc3Error } from '../errors.ts';
 import { cutAllManagedFields } from './managedfields.ts';
 import { defaultPageSize, PageTurns, type ListPage } from './pages.ts';
 import type { ConnectionConfig } from './connection.ts';
 import type { Credential } from './credential.ts';
-import { apiVersionOf, resourcePath } from './path.ts';
+import { resourcePath } from './path.ts';
 import { applyPatch } from './retry.ts';
 import { createTransport } from './transport.ts';
 import type { Transport, TransportOptions } from './transport.ts';

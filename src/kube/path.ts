@@ -44,7 +44,3 @@ export function withQuery(path: string, query: RawRequest['query']): string {
   }
   return `${path}${path.includes('?') ? '&' : '?'}${text}`;
 }
-
-export function apiVersionOf<T extends KubeObject>(resource: Resource<T>): string {
-  return resource.group === '' ? resource.version : `${resource.group}/${resource.version}`;
-}

@@ -5,8 +5,9 @@ import { FailureCount, type Step } from './failurecount.ts';
 import { createLineSplitter } from './lines.ts';
 import { cutAllManagedFields, cutManagedFields } from './managedfields.ts';
 import { defaultPageSize, type ListPage } from './pages.ts';
-import { apiVersionOf, resourcePath } from './path.ts';
+import { resourcePath } from './path.ts';
 import type { KubeObject } from '../api/object.ts';
+import { apiVersionOf } from '../api/resources.ts';
 import type { InformerOptions, ReflectorTuning } from './types.ts';
 
 export const defaultTuning: ReflectorTuning = {

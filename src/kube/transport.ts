@@ -15,7 +15,7 @@ import { applyPatch, retryDelay } from './retry.ts';
 import type { Failure } from './retry.ts';
 import type { RawRequest, RawResponse, StreamRequest, StreamResponse } from './types.ts';
 
-export const defaultTimeoutMs = 30_000;
+const defaultTimeoutMs = 30_000;
 
 /** Bookmarks come about once a minute: two and a half times that without a byte is a dead connection. */
 const defaultSilenceMs = 150_000;

@@ -2,7 +2,7 @@ import type { HostCpu } from '../api/hostcpu.ts';
 import type { Labels, Selector } from '../api/selector.ts';
 import type { HostPort } from './ports.ts';
 import type { ResourceVector } from './resources.ts';
-import type { Taint } from './taints.ts';
+import type { Taint } from '../api/core.ts';
 
 export type Accelerator = 'kvm' | 'tcg';
 

@@ -1,8 +1,4 @@
-export interface Taint {
-  readonly key: string;
-  readonly value?: string;
-  readonly effect: string;
-}
+import type { Taint } from '../api/core.ts';
 
 export interface Toleration {
   readonly key?: string | undefined;

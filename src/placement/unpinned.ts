@@ -3,7 +3,7 @@ import type { Accelerator, ClassFacts } from './facts.ts';
 import type { Inventory } from './inventory.ts';
 import { placeLeavingOut } from './leaveout.ts';
 import { acceleratorOn, awaits, excludesForGood, type PlacementRequest } from './place.ts';
-import type { Taint } from './taints.ts';
+import type { Taint } from '../api/core.ts';
 
 /** Put on by people, of a node that is off. */
 const outOfService = 'node.kubernetes.io/out-of-service';

@@ -3,7 +3,7 @@ import type { RegistryClient } from './client.ts';
 import { whereNothingIsMissing } from './transport.ts';
 
 /** The tag under which the newest version of an image is found. */
-export const newest = 'latest';
+const newest = 'latest';
 
 /** Makes a manifest that the repository has taken its newest version. Versions before it stay, under their own tags. */
 export async function publish(

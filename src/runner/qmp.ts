@@ -22,8 +22,6 @@ export interface Qmp {
   execute<T = unknown>(command: string, args?: object, options?: { timeoutMs?: number }): Promise<T>;
   /** Returns the function that ends the subscription. */
   onEvent(handler: (event: QmpEvent) => void): () => void;
-  /** Resolves with the first event that fits, from now on; undefined when the connection ends before. */
-  nextEvent(isWanted: (event: QmpEvent) => boolean, signal?: AbortSignal): Promise<QmpEvent | undefined>;
   close(): void;
 }
 
@@ -109,7 +107,6 @@ class Monitor implements Qmp {
   readonly #socket: Socket;
   readonly #pending = new Map<number, Pending>();
   readonly #handlers = new Set<(event: QmpEvent) => void>();
-  readonly #closeHandlers = new Set<() => void>();
   readonly #greeted = Promise.withResolvers<void>();
   #nextId = 1;
   #closed = false;
@@ -151,28 +148,6 @@ class Monitor implements Qmp {
     return () => this.#handlers.delete(handler);
   }
 
-  nextEvent(isWanted: (event: QmpEvent) => boolean, signal?: AbortSignal): Promise<QmpEvent | undefined> {
-    const { promise, resolve } = Promise.withResolvers<QmpEvent | undefined>();
-    if (this.#closed || signal?.aborted === true) {
-      resolve(undefined);
-      return promise;
-    }
-    const done = (event?: QmpEvent): void => {
-      this.#handlers.delete(look);
-      this.#closeHandlers.delete(done);
-      signal?.removeEventListener('abort', onAbort);
-      resolve(event);
-    };
-    const look = (event: QmpEvent): void => {
-      if (isWanted(event)) done(event);
-    };
-    const onAbort = (): void => done();
-    this.#handlers.add(look);
-    this.#closeHandlers.add(done);
-    signal?.addEventListener('abort', onAbort, { once: true });
-    return promise;
-  }
-
   close(): void {
     this.#socket.destroy();
     this.#end();
@@ -206,7 +181,6 @@ class Monitor implements Qmp {
       call.reject(error);
     }
     this.#pending.clear();
-    for (const handler of this.#closeHandlers) handler();
   }
 }
 

@@ -29,7 +29,7 @@ const failureThreshold = 3;
 /** No guest runs. */
 export const guestDown: GuestReadiness = { guestReachable: false, guestReady: false, readiness: undefined };
 const notAsked: GuestReadiness = { guestReachable: false, guestReady: true, readiness: 'Unchecked' };
-export const waiting: GuestReadiness = { guestReachable: false, guestReady: false, readiness: 'Waiting' };
+const waiting: GuestReadiness = { guestReachable: false, guestReady: false, readiness: 'Waiting' };
 const answering: GuestReadiness = { guestReachable: true, guestReady: true, readiness: 'Answering' };
 
 export interface Follow {
@@ -78,7 +78,7 @@ export async function followGuest(follow: Follow): Promise<void> {
 }
 
 /** What a failed check changes; pure. */
-export function failed(
+function failed(
   { guestReachable, guestReady }: GuestReadiness,
   {
     failures,

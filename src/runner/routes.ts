@@ -41,7 +41,7 @@ const longestWaitSeconds = 60;
 const freshUsageMs = 1_000;
 
 /** The state as the contract has it, version 1. */
-export function stateOf({ spec, supervisor }: Pick<RouteParts, 'spec' | 'supervisor'>): RunnerState {
+function stateOf({ spec, supervisor }: Pick<RouteParts, 'spec' | 'supervisor'>): RunnerState {
   const { ejected, ports, ...current } = supervisor.status.current;
   const firstStart = supervisor.phases.first();
   return {

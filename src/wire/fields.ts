@@ -89,7 +89,7 @@ function causeOf(issue: z.core.$ZodIssue, where: string): FieldCause {
 }
 
 /** The schema's refusal as an Svc3Error that names every field. */
-export function refusalOf(error: z.core.$ZodError, where: string): Svc3Error {
+function refusalOf(error: z.core.$ZodError, where: string): Svc3Error {
   const causes = error.issues.map((issue) => causeOf(issue, where));
   return new Svc3Error('Invalid', causes.map((cause) => `${cause.field}: ${cause.message}`).join('; '), {
     details: { causes },

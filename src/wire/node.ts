@@ -32,7 +32,7 @@ export function isNodeOf(node: Node, namespace: string): boolean {
   return reserved === undefined || reserved === '' || reserved === namespace;
 }
 
-export function architectureOf(node: Node): string {
+function architectureOf(node: Node): string {
   return node.metadata.labels?.['kubernetes.io/arch'] ?? node.status?.nodeInfo?.architecture ?? '';
 }
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { freePorts } from '../../src/localcluster/controlplane/ports.ts';
-import { connectQmp } from '../../src/runner/qmp.ts';
+import { connectQmp, raceAbort } from '../../src/runner/qmp.ts';
 import { temporaryFolder } from '../support/controlplane.ts';
 import { untilBanner } from './sshbanner.ts';
 
@@ -111,10 +111,12 @@ export async function bareQemu(pid: number): Promise<BareQemu> {
       whileUp(async ({ qmp }) => {
         const monitor = await connectQmp(qmp, AbortSignal.timeout(10_000));
         await delay(afterMs);
-        const ended = monitor.nextEvent(({ event }) => event === 'SHUTDOWN', AbortSignal.timeout(60_000));
+        const ended = new Promise<void>((resolve) => {
+          monitor.onEvent(({ event }) => event === 'SHUTDOWN' && resolve());
+        });
         const began = performance.now();
         await monitor.execute('system_powerdown');
-        await ended;
+        await raceAbort(ended, AbortSignal.timeout(60_000));
         const took = performance.now() - began;
         monitor.close();
         return took;

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { PersistentVolumeClaim } from '../../src/api/core.ts';
 import { finalizer } from '../../src/api/meta.ts';
-import { configMaps, persistentVolumeClaims, storageClasses, vms } from '../../src/api/resources.ts';
+import { configMaps, persistentVolumeClaims, vms } from '../../src/api/resources.ts';
+import { storageClasses } from '../support/resources.ts';
 import type { VmSpecInput } from '../../src/api/vm.ts';
 import { isSvc3Error } from '../../src/errors.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from '../integration/vm/harness.ts';

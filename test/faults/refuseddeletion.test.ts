@@ -1,5 +1,6 @@
 import { beforeAll, expect, test } from 'vitest';
-import { clusterRoles, vms } from '../../src/api/resources.ts';
+import { vms } from '../../src/api/resources.ts';
+import { clusterRoles } from '../support/resources.ts';
 import type { Vm } from '../../src/api/vm.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 import { deleteVm } from '../../src/usecases/deletion.ts';

@@ -2,7 +2,8 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { clusterRoles, roleBindings, serviceAccounts, vms } from '../../src/api/resources.ts';
+import { roleBindings, serviceAccounts, vms } from '../../src/api/resources.ts';
+import { clusterRoles } from '../support/resources.ts';
 import { rendered } from '../integration/chart/helm.ts';
 import { inProcess } from '../integration/cli/inprocess.ts';
 import { vmWorld, type VmNamespace, type VmWorld } from '../integration/vm/harness.ts';

@@ -1,6 +1,7 @@
 /** A change of a VM's spec is carried out, or waits and is told, or is refused: never accepted and ignored. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { images, pods, storageClasses, vmConfigs, vms } from '../../src/api/resources.ts';
+import { images, pods, vmConfigs, vms } from '../../src/api/resources.ts';
+import { storageClasses } from '../support/resources.ts';
 import type { VmSpecInput } from '../../src/api/vm.ts';
 import { waiterOn } from '../../src/cli/service/kubernetes/wait.ts';
 import { changeVm } from '../../src/usecases/change.ts';

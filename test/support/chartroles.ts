@@ -2,7 +2,8 @@
 import { expect, vi } from 'vitest';
 import type { ClusterRole } from '../../src/api/core.ts';
 import { namespaces as names } from '../../src/api/meta.ts';
-import { clusterRoles, namespaces, roleBindings, roles } from '../../src/api/resources.ts';
+import { namespaces, roleBindings, roles } from '../../src/api/resources.ts';
+import { clusterRoles } from './resources.ts';
 import { isSvc3Error } from '../../src/errors.ts';
 import type { RootClient } from '../../src/kube/client.ts';
 import type { KubeClient } from '../../src/kube/types.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseAllDocuments } from 'yaml';
 import type { CustomResourceDefinition } from '../../src/api/core.ts';
-import { customResourceDefinitions } from '../../src/api/resources.ts';
+import { customResourceDefinitions } from './resources.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 
 /** What of a definition says where it is served. */

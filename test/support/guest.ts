@@ -2,7 +2,7 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { buildGuest, type GuestImage } from '../../src/localcluster/images/guest.ts';
-import { buildArmGuest, buildUefiGuest } from '../../src/localcluster/images/guestvariants.ts';
+import { buildArmGuest, buildUefiGuest } from './guestvariants.ts';
 import { createGuestAgent } from '../../src/runner/agent.ts';
 import { buildDebianGuest } from './debianguest.ts';
 

@@ -3,7 +3,8 @@ import { readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { PolicyRule } from '../../src/api/core.ts';
-import { clusterRoleBindings, clusterRoles, roleBindings, serviceAccounts } from '../../src/api/resources.ts';
+import { clusterRoleBindings, roleBindings, serviceAccounts } from '../../src/api/resources.ts';
+import { clusterRoles } from './resources.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 
 const timeoutMs = 60_000;

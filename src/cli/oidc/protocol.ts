@@ -210,7 +210,7 @@ export function readRenewal(reply: IssuerReply, client: OidcClient): OidcTokens 
  * The refusal of a request by its OAuth code (RFC 6749, 5.2). The issuer's own sentence is left out: it may quote what was sent, and
  * that is secret.
  */
-export function refusalOf({ status, value }: IssuerReply, { issuerUrl, clientId }: OidcClient): Svc3Error {
+function refusalOf({ status, value }: IssuerReply, { issuerUrl, clientId }: OidcClient): Svc3Error {
   const error = textOf(value, 'error') ?? '';
   if (status === 429)
     return new Svc3Error('TooManyRequests', `${issuerUrl} is asked too often; try again later`);

@@ -30,7 +30,7 @@ export function base64(text: string): string {
 }
 
 /** The `auth` of a docker config: what stands in an `Authorization: Basic` header. */
-export function basicAuth(username: string, password: string): string {
+function basicAuth(username: string, password: string): string {
   return base64(`${username}:${password}`);
 }
 

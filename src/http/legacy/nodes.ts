@@ -7,7 +7,7 @@ import { nodesHelp } from './help.ts';
 import { mapped, nothing, type Row } from './row.ts';
 
 /** A node in `nodes` of the 2.4.x API; GPUs are texts there, `N/A` where passthrough is off. */
-export function nodeView(item: NodeItem): Record<string, unknown> {
+function nodeView(item: NodeItem): Record<string, unknown> {
   const gpu = (count: number): string => (item.gpuPassthrough ? String(count) : 'N/A');
   return {
     name: item.name,

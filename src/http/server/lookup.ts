@@ -1,6 +1,6 @@
 import { configKeyOf } from '../../api/configkey.ts';
 import type { Image, Iso } from '../../api/image.ts';
-import { images, isos, vmConfigs, vmPools, vms } from '../../api/resources.ts';
+import { vms } from '../../api/resources.ts';
 import type { Vm } from '../../api/vm.ts';
 import type { VmConfig } from '../../api/vmconfig.ts';
 import type { VmPool } from '../../api/vmpool.ts';
@@ -16,7 +16,7 @@ interface Key {
   readonly name: string;
 }
 
-export function notFound(resource: string, name: string): Svc3Error {
+function notFound(resource: string, name: string): Svc3Error {
   return new Svc3Error('NotFound', `${resource} "${name}" not found`, {
     details: { group: 'svc3.dev', kind: resource, name },
   });
@@ -106,5 +106,3 @@ export async function findInherited(
   const { config: name } = pool.spec.template;
   return inheritedFromPool(pool, await configOf(name === undefined ? undefined : { namespace, name }));
 }
-
-export const resourcesOf = { vms, vmConfigs, vmPools, images, isos };

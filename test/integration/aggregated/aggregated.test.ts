@@ -11,7 +11,6 @@ import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import {
   apiServices,
   clusterRoleBindings,
-  clusterRoles,
   configMaps,
   namespaces,
   nodes,
@@ -19,6 +18,7 @@ import {
   serviceAccounts,
   vms,
 } from '../../../src/api/resources.ts';
+import { clusterRoles } from '../../support/resources.ts';
 import type { RootClient } from '../../../src/kube/client.ts';
 import { createAuthority } from '../../../src/x509.ts';
 import { reportVm, runningStatus } from '../../support/api.ts';

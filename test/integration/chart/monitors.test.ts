@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { CustomResourceDefinition } from '../../../src/api/core.ts';
-import { customResourceDefinitions } from '../../../src/api/resources.ts';
+import { customResourceDefinitions } from '../../support/resources.ts';
 import type { RootClient } from '../../../src/kube/client.ts';
 import { testCluster, uniqueNamespace } from '../../support/cluster.ts';
 import { installDefinitions } from '../../support/definitions.ts';

@@ -5,14 +5,8 @@ import fc from 'fast-check';
 import { Agent, type Dispatcher } from 'undici';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { namespaces as names } from '../../../src/api/meta.ts';
-import {
-  clusterRoles,
-  images,
-  namespaces,
-  ownResources,
-  vmConfigs,
-  vms,
-} from '../../../src/api/resources.ts';
+import { images, namespaces, ownResources, vmConfigs, vms } from '../../../src/api/resources.ts';
+import { clusterRoles } from '../../support/resources.ts';
 import { isSvc3Error } from '../../../src/errors.ts';
 import { createAggregatedSurface } from '../../../src/http/aggregated/surface.ts';
 import { createDelegatedAuthorizer } from '../../../src/http/auth/delegated.ts';

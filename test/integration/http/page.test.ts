@@ -2,7 +2,6 @@ import type { ServerHttp2Session } from 'node:http2';
 import type { Route } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
-  clusterRoles,
   images,
   registryCredentials,
   serviceAccounts,
@@ -10,6 +9,7 @@ import {
   vmPools,
   vms,
 } from '../../../src/api/resources.ts';
+import { clusterRoles } from '../../support/resources.ts';
 import type { VmPoolStatus } from '../../../src/api/vmpool.ts';
 import { ifFound, isSvc3Error } from '../../../src/errors.ts';
 import { condition, reportVm, runningStatus, runningVm } from '../../support/api.ts';

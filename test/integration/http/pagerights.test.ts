@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { clusterRoleBindings, clusterRoles, images, roleBindings, vms } from '../../../src/api/resources.ts';
+import { clusterRoleBindings, images, roleBindings, vms } from '../../../src/api/resources.ts';
+import { clusterRoles } from '../../support/resources.ts';
 import type { Vm } from '../../../src/api/vm.ts';
 import { identity } from '../../support/identity.ts';
 import { uniqueNamespace } from '../../support/cluster.ts';

@@ -2,7 +2,6 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Page } from 'playwright-core';
 import {
-  clusterRoles,
   images,
   isos,
   nodes,
@@ -14,6 +13,7 @@ import {
   vmPools,
   vms,
 } from '../../../src/api/resources.ts';
+import { clusterRoles } from '../../support/resources.ts';
 import { labels, tagLabel } from '../../../src/api/meta.ts';
 import type { Image } from '../../../src/api/image.ts';
 import type { Resource } from '../../../src/api/object.ts';

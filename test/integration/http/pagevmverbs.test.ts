@@ -1,6 +1,7 @@
 /** Each verb of a VM is pressed, and looked for in what came of it: the VM's spec, or the Image. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { clusterRoles, images, vms } from '../../../src/api/resources.ts';
+import { images, vms } from '../../../src/api/resources.ts';
+import { clusterRoles } from '../../support/resources.ts';
 import type { Image } from '../../../src/api/image.ts';
 import type { Vm, VmSpec, VmStatus } from '../../../src/api/vm.ts';
 import { ifFound } from '../../../src/errors.ts';

@@ -1,6 +1,7 @@
 /** That the page says what is so: no empty view for who lacks a right, nothing that goes unsaid, no way that leads nowhere. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { clusterRoles, images, registryCredentials, vms } from '../../../src/api/resources.ts';
+import { images, registryCredentials, vms } from '../../../src/api/resources.ts';
+import { clusterRoles } from '../../support/resources.ts';
 import type { VmSpec, VmStatus } from '../../../src/api/vm.ts';
 import { condition, reportVm, runningStatus, runningVm } from '../../support/api.ts';
 import { identity } from '../../support/identity.ts';

@@ -3,7 +3,8 @@ import { existsSync, readFileSync, readlinkSync, readdirSync, statSync } from 'n
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { configMaps, customResourceDefinitions } from '../../../src/api/resources.ts';
+import { configMaps } from '../../../src/api/resources.ts';
+import { customResourceDefinitions } from '../../support/resources.ts';
 import { createClient } from '../../../src/kube/client.ts';
 import { loadKubeconfig } from '../../../src/kube/connection.ts';
 import { type OwnControlPlane, ensureTools, ownControlPlane } from '../../support/controlplane.ts';

@@ -1,12 +1,6 @@
 import { afterAll, expect, test } from 'vitest';
-import {
-  customResourceDefinitions,
-  events,
-  namespaces,
-  nodes,
-  serviceAccounts,
-  vms,
-} from '../../../src/api/resources.ts';
+import { events, namespaces, nodes, serviceAccounts, vms } from '../../../src/api/resources.ts';
+import { customResourceDefinitions } from '../../support/resources.ts';
 import type { Vm } from '../../../src/api/vm.ts';
 import { createClient, type RootClient } from '../../../src/kube/client.ts';
 import { loadKubeconfig } from '../../../src/kube/connection.ts';

@@ -85,7 +85,6 @@ function faultyMonitor(qemu: Qemu, { atStandstill, onCancelled }: Faults): Qmp {
   let standsStill = false;
   return {
     onEvent: (handler) => qmp.onEvent(handler),
-    nextEvent: (isWanted, signal) => qmp.nextEvent(isWanted, signal),
     close: () => qmp.close(),
     async execute<T>(...asked: Parameters<Qmp['execute']>) {
       const [command] = asked;

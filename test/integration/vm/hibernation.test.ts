@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { nodes, pods, storageClasses, vms } from '../../../src/api/resources.ts';
+import { nodes, pods, vms } from '../../../src/api/resources.ts';
+import { storageClasses } from '../../support/resources.ts';
 import type { PowerRequest, RunnerState } from '../../../src/api/runner.ts';
 import { bindClaim } from '../../support/claims.ts';
 import { startVmOperator, type TestOperator } from '../../support/operator.ts';

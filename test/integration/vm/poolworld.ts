@@ -1,11 +1,12 @@
 import { expect } from 'vitest';
+import type { z } from 'zod';
 import type { Pod } from '../../../src/api/core.ts';
 import { labels } from '../../../src/api/meta.ts';
 import { controllerOf } from '../../../src/api/owner.ts';
 import { pods, vmPools, vms } from '../../../src/api/resources.ts';
 import type { ClaimRequest } from '../../../src/api/runner.ts';
 import type { Vm } from '../../../src/api/vm.ts';
-import type { VmPool, VmPoolSpecInput } from '../../../src/api/vmpool.ts';
+import type { VmPool, VmPoolSpec } from '../../../src/api/vmpool.ts';
 import type { VmControllerParts } from '../../../src/controllers/vm/controller.ts';
 import type { VmSettings } from '../../../src/controllers/vm/settings.ts';
 import { Svc3Error } from '../../../src/errors.ts';
@@ -31,7 +32,7 @@ export interface PoolWorld {
   /** Like SIGKILL, of all operators. */
   stopAll(): Promise<void>;
   /** A pool `ci` of the namespace. */
-  aPool(space: VmNamespace, spec?: Partial<VmPoolSpecInput>): Promise<void>;
+  aPool(space: VmNamespace, spec?: Partial<z.input<typeof VmPoolSpec>>): Promise<void>;
   claim(space: VmNamespace, name: string): Promise<Vm>;
   pool(space: VmNamespace): Promise<VmPool>;
   idle(space: VmNamespace): Promise<number | undefined>;

@@ -1,13 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { parseAllDocuments } from 'yaml';
-import {
-  namespaces,
-  nodes,
-  persistentVolumeClaims,
-  pods,
-  storageClasses,
-  vms,
-} from '../../../src/api/resources.ts';
+import { namespaces, nodes, persistentVolumeClaims, pods, vms } from '../../../src/api/resources.ts';
+import { storageClasses } from '../../support/resources.ts';
 import type { KubeObject, Resource } from '../../../src/api/object.ts';
 import { messageOf } from '../../../src/errors.ts';
 import { buildWorkerPod } from '../../../src/controllers/image/workerpod.ts';

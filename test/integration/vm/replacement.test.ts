@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Pod } from '../../../src/api/core.ts';
-import { events, nodes, persistentVolumeClaims, pods, storageClasses } from '../../../src/api/resources.ts';
+import { events, nodes, persistentVolumeClaims, pods } from '../../../src/api/resources.ts';
+import { storageClasses } from '../../support/resources.ts';
 import { isSvc3Error } from '../../../src/errors.ts';
 import type { KubeObject, Resource } from '../../../src/api/object.ts';
 import { startVmOperator, type TestOperator } from '../../support/operator.ts';

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { persistentVolumeClaims, pods, secrets, storageClasses, vms } from '../../../src/api/resources.ts';
+import { persistentVolumeClaims, pods, secrets, vms } from '../../../src/api/resources.ts';
+import { storageClasses } from '../../support/resources.ts';
 import { bindClaim } from '../../support/claims.ts';
 import { startVmOperator, type TestOperator } from '../../support/operator.ts';
 import { RunnerStandIn } from '../../support/runnerstandin.ts';

@@ -5,7 +5,8 @@
 import type { Neighbour, NodeFacts } from '../../../src/placement/facts.ts';
 import type { PlacementRequest } from '../../../src/placement/place.ts';
 import type { PortRanges, PortService } from '../../../src/placement/ports.ts';
-import type { Taint, Toleration } from '../../../src/placement/taints.ts';
+import type { Taint } from '../../../src/api/core.ts';
+import type { Toleration } from '../../../src/placement/taints.ts';
 import { AffinityOracle } from './affinityoracle.ts';
 
 /** What somebody takes on a node: `[cpu, memory, ephemeral storage, pods, gpu, kvm, …]`. */

@@ -1,11 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import {
-  softTaints,
-  type Taint,
-  tolerates,
-  toleratesAll,
-  type Toleration,
-} from '../../../src/placement/taints.ts';
+import type { Taint } from '../../../src/api/core.ts';
+import { softTaints, tolerates, toleratesAll, type Toleration } from '../../../src/placement/taints.ts';
 
 const team: Taint = { key: 'team', value: 'x', effect: 'NoSchedule' };
 

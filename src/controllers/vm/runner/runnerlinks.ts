@@ -110,7 +110,7 @@ export const pollMs = 2_000;
 export const suspendedPollMs = 60_000;
 
 /** An answer to a question that was put no longer ago is what the runner says now, in milliseconds. */
-export const recentMs = 5_000;
+const recentMs = 5_000;
 
 /** How long a runner may be silent before the VM's condition says so, in milliseconds: each begins by not listening yet. */
 export const silenceMs = 20_000;

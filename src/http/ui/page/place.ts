@@ -1,5 +1,5 @@
 /** Views of the page, as its fragment names them: `#/vms/team/web`. */
-export const views = [
+const views = [
   'vms',
   'deploy',
   'pools',

@@ -2,8 +2,19 @@
 import { copyFile, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { ensureGuest, type GuestImage, makeInitrd, makeUefiDisk, unpackPackages } from './guest.ts';
-import { type GuestPlatform, makeSmallRoot, placeText, platforms } from './guestroot.ts';
+import {
+  ensureGuest,
+  type GuestImage,
+  makeInitrd,
+  makeUefiDisk,
+  unpackPackages,
+} from '../../src/localcluster/images/guest.ts';
+import {
+  type GuestPlatform,
+  makeSmallRoot,
+  placeText,
+  platforms,
+} from '../../src/localcluster/images/guestroot.ts';
 
 const source = fileURLToPath(import.meta.url);
 
