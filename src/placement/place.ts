@@ -78,7 +78,7 @@ interface Candidate {
   readonly rank: number;
 }
 
-/** Filter, score, tie-break: the same inventory and request always give the same node. Assumes nothing. */
+/** Filter, score, tie-break: the same inventory and request always give the same node. Does not reserve anything; call `inventory.assume`. */
 export function place(inventory: Inventory, request: PlacementRequest): Placed | Refused {
   const needs = createNeeds(request, inventory.ranges);
   const accepts = (state: NodeState): boolean =>
@@ -248,13 +248,16 @@ export function awaits(facts: ClassFacts, request: PlacementRequest): string | u
   return facts.kvm === 'Unknown' ? reasons.kvmUnknown : undefined;
 }
 
-/** The tag outweighs all soft taints: no node has a thousand of them. */
+/**
+ * By tag and soft taints. The tag outweighs all soft taints: no node has a thousand of them. Placement by affinity uses this one: there, what affinity
+ * prefers stands between it and the memory, so it asks for the memory afterwards, among the nodes that affinity prefers equally.
+ */
 function rankOf(facts: ClassFacts, request: PlacementRequest): number {
   const untagged = request.tag !== undefined && !facts.tags.includes(request.tag);
   return softTaints(facts.taints, request.tolerations) + (untagged ? 1_000 : 0);
 }
 
-/** What people ask for comes before what only makes a start faster. */
+/** The same, and the memory last: what people ask for comes before what only makes a start faster. */
 function fullRankOf(facts: ClassFacts, request: PlacementRequest): number {
   return 2 * rankOf(facts, request) + (isCold(facts, request) ? 1 : 0);
 }
@@ -361,6 +364,7 @@ function countMissing(
   for (const port of request.reservedPorts) {
     for (const state of inventory.usersOf(port)) if (state.class === nodeClass) taken.add(state);
   }
+  // The tree counted these by what they lack; they are counted by their taken port instead.
   for (const state of taken) {
     const mask = missing(state.free, need);
     masks.set(mask, (masks.get(mask) as number) - 1);

@@ -71,11 +71,12 @@ export class Supervisor {
   #running: Running | undefined;
   #retryTimer: NodeJS.Timeout | undefined;
   #isEnding = false;
-  /** Aborted once nobody will go on with the guest of the pod that ends. */
+  /** Aborted when a stop is asked for while the pod ends: the guest is then shut down, not suspended. */
   readonly #forGood = new AbortController();
   #booting: Promise<Running | undefined> = Promise.resolve(undefined);
+  /** Resolves when no copy of the disk holds the guest's file systems frozen: its memory is not written before, since they would stay so for good. */
   #guestHeld: Promise<unknown> = Promise.resolve();
-  /** Aborted before the memory of the guest is written at the end of the pod. */
+  /** Aborted right before the memory of the guest is written at the end of the pod: copies of the disk end then. */
   readonly #suspending = new AbortController();
 
   constructor(options: SupervisorOptions) {
@@ -170,7 +171,7 @@ export class Supervisor {
     this.#disk.hold(until);
   }
 
-  /** Ends the copies of the disk that are being made: QEMU writes no memory meanwhile, and they would end with the pod. */
+  /** Ends the copies of the disk that are being made when the pod suspends its guest: QEMU writes no memory meanwhile, and they would end with the pod. */
   get copiesEnd(): AbortSignal {
     return this.#suspending.signal;
   }
@@ -231,6 +232,8 @@ export class Supervisor {
     this.#isEnding = true;
     clearTimeout(this.#retryTimer);
     this.status.update({ reason: 'ShuttingDown', message: 'the pod is being ended' });
+    // A boot takes half of the grace period at most, the rest is for the shutdown. So does a memory that a verb writes (`#endsAsleep`): verbs and boots
+    // take turns, so only one of the two is ever waited for.
     await Promise.race([this.#booting, delay(graceMs / 2, undefined, { ref: false })]);
     if (await this.#endsAsleep(graceMs)) return;
     await this.#takeDown(Math.min(graceMs, Math.max(leastGraceMs, until - performance.now())));
@@ -280,6 +283,18 @@ export class Supervisor {
     }
   }
 
+  /**
+   * The state that was saved decides what becomes of the guest:
+   *
+   * | power state | memory on the disk | what is done |
+   * |---|---|---|
+   * | any, but the container ended under the guest | any | counts as a crash; the guest is started while retries are left |
+   * | Running | any | the guest is started: from the memory where there is one, else it boots |
+   * | Suspended | yes | it stays suspended |
+   * | Suspended | no | Stopped, `SuspendedStateLost` |
+   * | Stopped | yes | the guest goes on from it and is shut down: what it has not written to its disk is in there |
+   * | Stopped | no | Stopped; in the same pod for the reason of before |
+   */
   async #begin(): Promise<void> {
     const before = await this.#state.read();
     const isSamePod = before?.podUid === this.#options.podUid;
