@@ -40,6 +40,12 @@ function isOfTenants({ group: ofResource, plural }: Resource<KubeObject>): boole
   return ofResource === group || plural === persistentVolumeClaims.plural;
 }
 
+/**
+ * The informers of a process, none of which runs before `run`. A resource that is asked for with the same namespace and selectors is one informer: the
+ * transform of who asks first holds for all.
+ *
+ * @throws TypeError from `get`, for an informer that is not there yet when `run` has been called
+ */
 export function createInformers(client: KubeClient, log: Log): Informers {
   const all = new Map<string, Informer<KubeObject>>();
   let running = false;

@@ -235,7 +235,10 @@ function authOf(user: KubeconfigUser, folder: string, environment: NodeJS.Proces
 
 /**
  * Connection that a kubeconfig describes. `source` is a file name, several joined by the path delimiter (the first one that
- * names a thing wins, as in kubectl), or the text itself. Errors: BadRequest that says what is missing.
+ * names a thing wins, as in kubectl), or the text itself. Files that it names (certificates, tokens) are read when they are needed, not here.
+ *
+ * @throws Svc3Error BadRequest where a single file cannot be read, where text is no kubeconfig, where context, cluster, user or server is missing, and for what
+ * is not supported: `proxy-url`, `auth-provider`, impersonation
  */
 export async function loadKubeconfig(
   source: string,

@@ -7,7 +7,11 @@ export interface PathOptions {
   subresource?: string | undefined;
 }
 
-/** Path of a collection (no name), an object, or one of its subresources. A namespaced resource without a namespace means all namespaces. */
+/**
+ * Path of a collection (no name), an object, or one of its subresources. A namespaced resource without a namespace means all namespaces.
+ *
+ * @throws TypeError for an empty name, and for a name without a namespace where the resource is in namespaces: both would address something else
+ */
 export function resourcePath<T extends KubeObject>(resource: Resource<T>, options: PathOptions = {}): string {
   const { group, version, plural, namespaced } = resource;
   const parts = [group === '' ? `/api/${version}` : `/apis/${group}/${version}`];

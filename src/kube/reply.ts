@@ -13,7 +13,11 @@ export function warningsOf(headers: Headers): string[] {
   );
 }
 
-/** The body as its content type says: JSON parsed, anything else as text. */
+/**
+ * The body as its content type says: JSON parsed, anything else as text.
+ *
+ * @throws Svc3Error BadGateway for JSON that cannot be parsed
+ */
 export function decode(text: string, headers: Headers): unknown {
   const type = String(headers['content-type'] ?? '');
   if (!type.includes('json')) {

@@ -17,7 +17,7 @@ export interface Store<T extends KubeObject> {
   replace(objects: readonly T[]): Change<T>[];
 }
 
-/** Ordered by creation; empty lists cost nothing to keep. */
+/** The answer of an index that has nothing under a value. */
 const none: readonly never[] = [];
 
 interface Index<T extends KubeObject> {
@@ -58,6 +58,11 @@ function keyOf(object: KubeObject): string {
   return `${namespaceOf(object)}/${nameOf(object)}`;
 }
 
+/**
+ * An empty store.
+ *
+ * @param indexes - by name: the values under which an object is found with `byIndex`, which throws TypeError for an index that there is not
+ */
 export function createStore<T extends KubeObject>(indexes: Record<string, IndexFunction<T>> = {}): Store<T> {
   return new IndexedStore(indexes);
 }

@@ -74,6 +74,13 @@ interface Shared {
   readonly onCall: TransportOptions['onCall'];
 }
 
+/**
+ * HTTP to one kube-apiserver as the identity of the configuration, and by `withToken` as others: retries within the time of a call, time-outs in
+ * milliseconds, renewal of a credential that was refused. Callers whose token has not been accepted yet share a few connections of their own, so that they
+ * cannot take those of others. Nothing is connected before the first call.
+ *
+ * @throws TypeError where `config.server` is no URL; calls throw `Svc3Error` with the reason of kube-apiserver's Status, or that of the connection
+ */
 export function createTransport(config: ConnectionConfig, options: TransportOptions = {}): Transport {
   const { host, pathname } = new URL(config.server);
   const { userAgent = 'svc3', suspectMs = defaultSuspectMs, onCall } = options;

@@ -6,7 +6,12 @@ export interface ByteRange {
   readonly end: number;
 }
 
-/** One range of RFC 9110; several or another unit are answered with the whole. RangeNotSatisfiable beyond the end. */
+/**
+ * The one range that a `Range` header asks for (RFC 9110, 14.2), cut to the size in bytes; undefined, for the whole, without a header, for several ranges and for
+ * another unit.
+ *
+ * @throws Svc3Error RangeNotSatisfiable where it begins behind the end, or ends before it begins
+ */
 export function parseRange(header: string | undefined, size: number): ByteRange | undefined {
   const match = /^bytes=(\d*)-(\d*)$/.exec(header ?? '');
   if (match === null || (match[1] === '' && match[2] === '')) return undefined;

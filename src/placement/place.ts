@@ -285,6 +285,7 @@ export function acceleratorOn(facts: ClassFacts, request: PlacementRequest): Acc
 /** What is needed differs by class only through the accelerator: two vectors per decision. */
 type Needs = (facts: ClassFacts) => Need;
 
+/** What the request needs on nodes of a class, made once for each accelerator. */
 export function createNeeds(request: PlacementRequest, ranges: PortRanges): Needs {
   const made: Partial<Record<Accelerator, Need>> = {};
   return (facts) => {
@@ -320,6 +321,10 @@ function isBetter(a: NodeState, b: NodeState, packed: boolean): boolean {
   return packed ? a.name > b.name : a.name < b.name;
 }
 
+/**
+ * The ports of the node that the VM would get: of each service that it asks for the first free one, beside its reserved ports; undefined where one of the
+ * reserved ports is taken, or a service has none left.
+ */
 export function portsOn(
   inventory: Inventory,
   state: NodeState,

@@ -23,6 +23,7 @@ export interface Need {
   readonly amounts: readonly number[];
 }
 
+/** The dimensions of the request that are above 0, with their amounts, for `missing` and the tree of a class. */
 export function needOf(vector: ResourceVector): Need {
   const dimensions: number[] = [];
   const amounts: number[] = [];

@@ -108,6 +108,10 @@ export interface RegistryClient {
 const pull = (repository: string): string => `repository:${repository}:pull`;
 const push = (repository: string): string => `repository:${repository}:pull,push`;
 
+/**
+ * A client of the registry that `endpoint` names, with its credential and authorities. Nothing is connected before the first call; `close` ends what is kept
+ * alive.
+ */
 export function createRegistryClient(endpoint: RegistryEndpoint): RegistryClient {
   return new DistributionClient(endpoint);
 }

@@ -96,6 +96,14 @@ function offsetAfter(offset: number, sent: number, range: string | undefined): n
   return isBehind || said > sent ? sent : said;
 }
 
+/**
+ * Goes on with an upload that was begun.
+ *
+ * @param from.location - of the upload, as the registry gave it
+ * @param from.offset - bytes that are there; undefined: the registry is asked
+ * @param from.pieceBytes - size of a piece, 4 MiB unless the registry wants more
+ * @throws Svc3Error BadGateway where the location is empty; NotFound and others in the registry's words where it is asked and has no such upload
+ */
 export async function openUpload(
   transport: RegistryTransport,
   repository: string,

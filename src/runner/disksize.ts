@@ -14,7 +14,11 @@ export function roundDiskSize(bytes: number): number {
   return Math.ceil(bytes / mebibyte) * mebibyte;
 }
 
-/** QEMU shrinks a disk without a word; nothing of ours may. */
+/**
+ * QEMU shrinks a disk without a word; nothing of ours may. Both sizes in bytes.
+ *
+ * @throws Svc3Error Invalid, with field `bytes` as its cause, where the disk would shrink
+ */
 export function checkGrows(bytes: number, current: number): void {
   if (bytes >= current) return;
   throw new Svc3Error('Invalid', `a disk can only grow: it has ${current} bytes, ${bytes} were asked for`, {

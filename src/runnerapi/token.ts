@@ -58,7 +58,11 @@ export function encodePublicKey(key: KeyObject): string {
   return x;
 }
 
-/** Reads a PKCS#8 PEM of the installation's key. */
+/**
+ * Reads a PKCS#8 PEM of the installation's key.
+ *
+ * @throws TokenError for a key that is not Ed25519, Error of node:crypto for what is no key
+ */
 export function readPrivateKey(pem: string): KeyObject {
   const key = createPrivateKey(pem);
   if (key.asymmetricKeyType !== 'ed25519') throw new TokenError('the key is not an Ed25519 key');

@@ -64,6 +64,10 @@ const unknownUpload: StoredUpload = { id: 'not-known-yet', digest: `sha256:${'0'
 /** Somebody else's write came in between: look again. */
 const attempts = 5;
 
+/**
+ * Looks for Images and ISOs, and writes them, with the rights of `client`. A write of somebody else that comes in between (Conflict) is met by looking again,
+ * five times in all.
+ */
 export function createUploadTargets(client: KubeClient): UploadTargets {
   async function found({ kind, name, namespace }: UploadTarget): Promise<Disk | undefined> {
     try {

@@ -63,6 +63,13 @@ export interface Authenticator {
   caller(authorization: string | undefined, address: string): Caller | Promise<Caller>;
 }
 
+/**
+ * Asks kube-apiserver whose a token is by a SelfSubjectReview with that token. The answer, decisions and refusals are remembered for a while; the token of an
+ * account that `accounts` knows as deleted is refused at once.
+ *
+ * @param client - its credential is not used, only its connection
+ * @param options.maxEntries - tokens, and decisions, that are remembered at most, each 50,000 unless said otherwise; the oldest goes first
+ */
 export function createAuthenticator(
   client: KubeClient,
   accounts: Accounts,

@@ -103,7 +103,12 @@ function tlsSecret({ namespace, name }: SecretKey, { cert, key }: KeyPair): Subm
   };
 }
 
-/** Writes an uploaded pair into the Secret, from where every replica takes it. */
+/**
+ * Writes an uploaded pair into the Secret, from where every replica takes it.
+ *
+ * @throws Svc3Error from `replace`: Conflict where cert-manager issues the certificate, NotFound without the Secret, and what kube-apiserver refuses the
+ * write with
+ */
 export function createCertificateStore(client: KubeClient, key: SecretKey): CertificateStore {
   /** The name of cert-manager's Certificate where it is the one that writes the pair; then nothing is written. */
   async function writeUnlessIssued({ cert, key: privateKey }: KeyPair): Promise<string | undefined> {

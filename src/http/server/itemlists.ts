@@ -24,6 +24,11 @@ function listOf(texts: readonly (string | undefined)[]): Buffer {
 
 const emptyList = Buffer.from('{"items":[]}');
 
+/**
+ * Follows the informer from now on: call before it runs. Lists are sorted by namespace and name.
+ *
+ * @param toItem - what is shown of an object; it is called once per change, so it has to depend on nothing but the object
+ */
 export function createItemLists<T extends KubeObject, I>(
   informer: Informer<T>,
   toItem: (object: T) => I,

@@ -23,6 +23,10 @@ function contentFor({ method }: FastifyRequest, stream: Readable): Readable {
   return Readable.from([]);
 }
 
+/**
+ * Sends an answer of a handler: its stream or raw bytes as they are, else JSON. A large JSON goes out in pieces, since TLS would encrypt all
+ * of it at once for each reader. To HEAD no stream is read.
+ */
 export function send(request: FastifyRequest, reply: FastifyReply, answer: Reply): FastifyReply {
   void reply.code(answer.status ?? 200);
   for (const [name, value] of Object.entries(answer.headers ?? {})) void reply.header(name, value);
@@ -39,6 +43,7 @@ export function addWarnings(request: FastifyRequest, reply: FastifyReply): void 
   if (warnings.length > 0) void reply.header('warning', warnings.map(warningHeader));
 }
 
+/** Headers that the API surface has for the route, whatever the answer: called before a refusal, too. */
 export function addSurfaceHeaders(
   surface: ApiSurface,
   route: Route,

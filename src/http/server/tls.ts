@@ -30,6 +30,13 @@ export interface ServingTls {
 
 const minVersion = 'TLSv1.2';
 
+/**
+ * What a listener shows: `pair`, but `internal` to a client that asks for one of its names (SNI). Give `options` to the server when it is made, then
+ * `attach` it. A certificate of a client is asked for where there is a `clientCa`, and whether it is good is for the handler to look at: none is refused here.
+ *
+ * @throws Error of node:tls where certificate and key do not fit: those of `internal` here and in `setInternal`, those of `pair` where the server is made and in
+ * `setCertificate`
+ */
 export function createServingTls({ pair, internal, clientCa }: ServingTlsOptions): ServingTls {
   let current = pair;
   let internalPair: KeyPair | undefined = internal;

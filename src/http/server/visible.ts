@@ -27,6 +27,10 @@ async function waitFor<T extends KubeObject>(
   );
 }
 
+/**
+ * Resolves when the cache shows the object as it was written (its generation, or a later one), after a second at most, and when the signal is aborted. Never
+ * rejects: the write is done.
+ */
 export function waitSeen<T extends KubeObject>(
   changes: Watchers<T>,
   object: T,
@@ -47,6 +51,7 @@ export function waitAnnotated<T extends KubeObject>(
   return waitFor(changes, object, (found) => found.annotations?.[annotation] === written, signal);
 }
 
+/** The same for a deletion: until the cache shows no such object, or one that is being deleted. */
 export async function waitGone<T extends KubeObject>(
   changes: Watchers<T>,
   key: { name: string; namespace: string },

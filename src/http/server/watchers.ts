@@ -18,6 +18,7 @@ export interface Watchers<T extends KubeObject> {
 
 type Listener<T> = (object: T | undefined) => void;
 
+/** Hears every change of the informer from now on, in one handler of it, however many wait. */
 export function createWatchers<T extends KubeObject>(informer: Informer<T>): Watchers<T> {
   const listeners = new Map<string, Set<Listener<T>>>();
   const followers = new Set<(object: T) => void>();

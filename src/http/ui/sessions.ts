@@ -42,6 +42,10 @@ export interface Sessions {
   openCode(code: string): Code;
 }
 
+/**
+ * @param seals - seals and opens with the installation's key, which all replicas have
+ * @param now - milliseconds since 1970
+ */
 export function createSessions(seals: Sealer, now: () => number = Date.now): Sessions {
   const seconds = (): number => Math.floor(now() / 1000);
   // Cookies know no ports: two installations on one host have names of their own.
