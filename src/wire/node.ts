@@ -52,7 +52,8 @@ export function nodeItem(node: Node, namespace: string, usage: NodeUsage): NodeI
   const gpuReason = node.metadata.annotations?.[annotations.gpuPassthroughReason];
   return {
     name: node.metadata.name,
-    namespace: node.metadata.labels?.[labels.namespace] ?? namespace,
+    // An empty label reserves nothing.
+    namespace: node.metadata.labels?.[labels.namespace] || namespace,
     nodeIP: addresses.find(({ type }) => type === 'InternalIP')?.address ?? '',
     availableCpu: Math.max(0, Math.floor((cpuMilli - usage.cpuMilli) / 1000)),
     availableMemory: gigabytes(memory - usage.memoryBytes),
