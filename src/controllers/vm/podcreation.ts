@@ -349,9 +349,17 @@ export class PodCreation implements VmMemory {
     // The assumption ends when the cache shows the pod, which is pinned and counts from then on.
     expectations.madePod(pod);
     this.#parts.starts?.made(vm, pod, askedMs);
+    this.#countUnserved(vm, resolved, placed !== undefined);
     const node = placement.node === undefined ? undefined : nodes.get(placement.node);
     pass.status = reportPod({ vm, pod, node, runner: undefined, ...resolved });
     return undefined;
+  }
+
+  /** A VM that a pool would have served is a cold start of that pool: by these pools are scaled. Its settings are frozen now: no later pod of it is one. */
+  #countUnserved(vm: Vm, { effective }: Resolved, isPlaced: boolean): void {
+    const { poolClaims, sources } = this.#parts;
+    const pool = isServed(vm) ? poolClaims.poolOfConfig(vm, effective, sources) : undefined;
+    if (pool !== undefined) poolClaims.madeUnserved(vm, pool, isPlaced);
   }
 
   /** Nothing under the claim's name is touched; the end of one of ours wakes this VM. */

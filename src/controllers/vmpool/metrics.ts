@@ -39,7 +39,7 @@ export function createPoolMetrics(registry: Registry): PoolMetrics {
   const vms = new Gauge({ name: 'svc3_pool_vms', help: 'VMs of a pool.', labelNames: names, registers });
   const claims = new Counter({
     name: 'svc3_pool_claims_total',
-    help: 'VMs of a pool that got a guest that waited (warm) or none (cold), and guests that another VM got before (lost).',
+    help: 'VMs of a pool, or served by it, that got a guest that waited (warm) or none (cold), and guests that another VM got before (lost).',
     labelNames: [...names, 'result'] as const,
     registers,
   });

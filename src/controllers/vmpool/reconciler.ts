@@ -18,12 +18,10 @@ import { nodeOf } from '../../placement/podfacts.ts';
 import { placeLeavingOut, type PlacedWithout } from '../../placement/leaveout.ts';
 import { place, type PlacementRequest } from '../../placement/place.ts';
 import type { Shared } from '../vm/controller.ts';
-import { hasBundle } from '../vm/facts/bundle.ts';
-import { hasClaims } from '../vm/facts/claim.ts';
 import { renewControlKeys } from '../vm/pod/controlkeys.ts';
 import { isLost, isPodReady } from '../vm/facts/podstate.ts';
 import { placementRequest } from '../vm/pod/request.ts';
-import { isOfPool, isWithoutPod, selectorOf } from '../vm/facts/standby.ts';
+import { isOfPool, isWithoutPod, selectorOf, standbyRefusal } from '../vm/facts/standby.ts';
 import { hasMemory, memoryToGoOnFrom } from '../vm/resolve/imagememory.ts';
 import { digestOf } from '../vm/resolve/imageref.ts';
 import {
@@ -182,7 +180,7 @@ export class PoolReconciler {
   #resolveNow(pool: VmPool): Resolved | Unresolved | Asking {
     const resolved = resolveVm(templateVm(pool, pool.metadata.name), this.#parts.sources);
     if (resolved.kind !== 'resolved') return resolved;
-    const refusal = refusalOf(resolved);
+    const refusal = standbyRefusal(resolved.effective);
     if (refusal === undefined) return resolved;
     return { kind: 'unresolved', condition: 'stalled', reason: 'InvalidSpec', message: refusal };
   }
@@ -438,16 +436,6 @@ export class PoolReconciler {
 /** Whether it is said by digests what a guest is made from: who does not know what a tag means does not know what is outdated. */
 function isPinned({ effective: { image, iso } }: Resolved): boolean {
   return [image, iso].every((reference) => reference === undefined || digestOf(reference) !== undefined);
-}
-
-/** What only the VMConfig of the template, or its image, shows. */
-function refusalOf({ effective }: Resolved): string | undefined {
-  if (hasClaims(effective))
-    return 'spec.template.disk.storage: Persistent is not for pools, the disk of a standby is nobody’s';
-  if (hasBundle(effective))
-    return 'spec.template.gpuPassthrough: Enabled is not for pools, a standby would hold the cards for nobody';
-  if (effective.subdomain !== undefined) return 'spec.template.subdomain: is not for pools, it is of one VM';
-  return undefined;
 }
 
 /**

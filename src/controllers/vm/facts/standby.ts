@@ -7,6 +7,8 @@ import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import type { VmPool } from '../../../api/vmpool.ts';
 import { findCondition } from '../../../controller/conditions.ts';
 import { annotatedSettings } from './annotatedsettings.ts';
+import { hasBundle } from './bundle.ts';
+import { hasClaims } from './claim.ts';
 import { isPodReady } from './podstate.ts';
 import { podNameOf } from '../names.ts';
 
@@ -88,6 +90,16 @@ export function waitsForGuest(vm: Vm): boolean {
 export function templated(vm: Vm, { spec: { template } }: VmPool): Vm {
   const { pool: _pool, ...own } = vm.spec;
   return { ...vm, spec: { ...template, ...own } };
+}
+
+/** Why no guest of a pool can have these settings, which only the VMConfig of its template, or the image, may show. */
+export function standbyRefusal(effective: EffectiveSettings): string | undefined {
+  if (hasClaims(effective))
+    return 'spec.template.disk.storage: Persistent is not for pools, the disk of a standby is nobody’s';
+  if (hasBundle(effective))
+    return 'spec.template.gpuPassthrough: Enabled is not for pools, a standby would hold the cards for nobody';
+  if (effective.subdomain !== undefined) return 'spec.template.subdomain: is not for pools, it is of one VM';
+  return undefined;
 }
 
 /** Label selector of the pods of a pool that are no VM's. */

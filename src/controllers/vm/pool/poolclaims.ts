@@ -1,6 +1,7 @@
 import type { Pod } from '../../../api/core.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import type { Pass } from '../pass.ts';
+import type { ResolveSources } from '../resolve/resolve.ts';
 import type { VmMemory } from '../vmmemory.ts';
 import type { StartTraces } from '../starts/starttraces.ts';
 import type { ClaimObserver } from './claimobserver.ts';
@@ -76,6 +77,11 @@ export class PoolClaims implements VmMemory {
     return this.#parts.standbys.ofConfig(vm, effective);
   }
 
+  /** Of which pool that guest would be, where one waited (`Standbys.poolOfConfig`). */
+  poolOfConfig(vm: Vm, effective: EffectiveSettings, sources: ResolveSources): string | undefined {
+    return this.#parts.standbys.poolOfConfig(vm, effective, sources);
+  }
+
   /** A guest was chosen for the VM, this time or before. */
   noteChosen(vm: Vm): void {
     const { uid } = vm.metadata;
@@ -108,6 +114,15 @@ export class PoolClaims implements VmMemory {
   /** No guest waits and no node has room for the VM: it is a cold start once kube-scheduler has found a node for its pod. */
   noteLeftToScheduler(vm: Vm): void {
     this.#leftToScheduler.set(vm.metadata.uid, poolKeyOf(vm));
+  }
+
+  /**
+   * A VM that knows of no pool got a pod of its own for want of a guest of this one. `isPlaced`: on a node that has room for it; else it is a cold
+   * start once kube-scheduler has found one.
+   */
+  madeUnserved({ metadata: { uid } }: Vm, pool: string, isPlaced: boolean): void {
+    if (isPlaced) this.#parts.observer.claimed(pool, 'cold');
+    else this.#leftToScheduler.set(uid, pool);
   }
 
   /** The VM's pod has a node. */

@@ -3,6 +3,7 @@ import type { Node, Pod } from '../../../api/core.ts';
 import { controllerOf, isTerminating } from '../../../api/owner.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import type { VmPool } from '../../../api/vmpool.ts';
+import { keyOf } from '../../../controller/controller.ts';
 import type { Informer } from '../../../kube/types.ts';
 import { reservedFor } from '../../../placement/nodefacts.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
@@ -11,7 +12,8 @@ import type { VmMemory } from '../vmmemory.ts';
 import { annotatedSettings } from '../facts/annotatedsettings.ts';
 import { isLost } from '../facts/podstate.ts';
 import { meaningOf, withoutRest } from '../resolve/meaning.ts';
-import { isIdle, isOfPool, isOfTemplate, templateDigest } from '../facts/standby.ts';
+import { type ResolveSources, resolveVm } from '../resolve/resolve.ts';
+import { isIdle, isOfPool, isOfTemplate, standbyRefusal, templateDigest } from '../facts/standby.ts';
 import type { Neighbourhood } from './neighbourhood.ts';
 
 export interface StandbyCaches {
@@ -63,16 +65,37 @@ export class Standbys implements VmMemory {
 
   /** For a VM that knows of no pool and would have these settings. */
   ofConfig(vm: Vm, effective: EffectiveSettings): Pod | undefined {
-    const { namespace } = vm.metadata;
-    const { config, configNamespace = namespace } = vm.spec;
-    if (config === undefined || configNamespace !== namespace) return undefined;
     const settings = (pod: Pod) => (isMadeOf(pod, effective) ? effective : undefined);
-    for (const pool of this.#caches.pools.list(namespace)) {
-      if (!pool.spec.serveConfig || pool.spec.template.config !== config) continue;
+    for (const pool of this.#serving(vm)) {
       const pod = this.#choose(vm, pool, settings);
       if (pod !== undefined) return pod;
     }
     return undefined;
+  }
+
+  /**
+   * `<namespace>/<name>` of the pool of which a VM that knows of none, and has these settings, would get a guest if one waited: the first that
+   * makes such guests. Undefined where none does, or that is not known before a registry has answered.
+   */
+  poolOfConfig(vm: Vm, effective: EffectiveSettings, sources: ResolveSources): string | undefined {
+    if (standbyRefusal(effective) !== undefined) return undefined;
+    const pool = this.#serving(vm).find((one) => {
+      const made = resolveVm(guestOfTemplate(vm, one), sources);
+      return made.kind === 'resolved' && isSameGuest(made.effective, effective);
+    });
+    return pool === undefined ? undefined : keyOf(pool);
+  }
+
+  /** Pools that serve VMs of this one's VMConfig, in the order in which they are asked for a guest. */
+  #serving(vm: Vm): VmPool[] {
+    const { namespace } = vm.metadata;
+    const { config, configNamespace = namespace } = vm.spec;
+    if (config === undefined || configNamespace !== namespace) return [];
+    return this.#caches.pools
+      .list(namespace)
+      .filter(
+        (pool) => pool.spec.serveConfig && pool.spec.template.config === config && !isTerminating(pool),
+      );
   }
 
   /** @param settingsIn - those that the VM has with a guest; undefined where the guest does not suit it */
@@ -141,7 +164,16 @@ function rememberedBySettings(judgeOf: (pod: Pod) => (pod: Pod) => boolean): (po
  */
 function isMadeOf(pod: Pod, effective: EffectiveSettings): boolean {
   const has = annotatedSettings(pod);
-  return has !== undefined && isDeepStrictEqual(guestOf(has), guestOf(effective));
+  return has !== undefined && isSameGuest(has, effective);
+}
+
+function isSameGuest(one: EffectiveSettings, other: EffectiveSettings): boolean {
+  return isDeepStrictEqual(guestOf(one), guestOf(other));
+}
+
+/** A VM that says itself what the template says, and nothing else. */
+function guestOfTemplate({ metadata }: Vm, { spec: { template } }: VmPool): Vm {
+  return { metadata, spec: { ...template, powerState: 'Running' } };
 }
 
 function guestOf({ startDeadlineSeconds: _deadline, ...settings }: EffectiveSettings) {

@@ -2,7 +2,8 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Pod } from '../../../../src/api/core.ts';
 import type { KubeObject } from '../../../../src/api/object.ts';
 import type { EffectiveSettings, Vm, VmSpec, VmStatus } from '../../../../src/api/vm.ts';
-import type { VmConfig } from '../../../../src/api/vmconfig.ts';
+import type { VmConfig, VmConfigSpec } from '../../../../src/api/vmconfig.ts';
+import type { VmPool, VmPoolSpec } from '../../../../src/api/vmpool.ts';
 import type { ReplaceReason } from '../../../../src/controllers/vm/decide.ts';
 import { DeployBackoff } from '../../../../src/controllers/vm/deploybackoff.ts';
 import type { VmExpectations } from '../../../../src/controllers/vm/expectations.ts';
@@ -11,7 +12,9 @@ import { NextPod } from '../../../../src/controllers/vm/nextpod.ts';
 import { NodeChoice } from '../../../../src/controllers/vm/nodechoice.ts';
 import { PodCreation } from '../../../../src/controllers/vm/podcreation.ts';
 import type { ClaimObserver } from '../../../../src/controllers/vm/pool/claimobserver.ts';
+import { Neighbourhood } from '../../../../src/controllers/vm/pool/neighbourhood.ts';
 import { PoolClaims, type PoolClaimsParts } from '../../../../src/controllers/vm/pool/poolclaims.ts';
+import { type StandbyCaches, Standbys } from '../../../../src/controllers/vm/pool/standbys.ts';
 import { powerStep } from '../../../../src/controllers/vm/runner/power.ts';
 import type { ResolveSources } from '../../../../src/controllers/vm/resolve/resolve.ts';
 import type { StatusDraft } from '../../../../src/controllers/vm/status/statusdraft.ts';
@@ -22,7 +25,7 @@ import { Inventory } from '../../../../src/placement/inventory.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 import { vmSettings } from '../../../support/operator.ts';
 import { aNode, aPod, ranges } from '../../placement/builders.ts';
-import { aPoolVm, aStandby } from '../vmpool/builders.ts';
+import { aPool, aPoolVm, aStandby } from '../vmpool/builders.ts';
 import { aCondition, aPod as aVmPod, aVm, effective, runnerState } from './builders.ts';
 
 const create = vi.fn<(resource: unknown, pod: Pod) => Promise<Pod>>();
@@ -69,16 +72,33 @@ interface Given {
     readonly forget?: (vmUid: string) => void;
   };
   readonly config?: VmConfig;
+  /** Pools of the namespace in which no guest waits. */
+  readonly pools?: readonly VmPool[];
+}
+
+/** No guest waits, and these pools are there. */
+function emptyPools(pools: readonly VmPool[]): Standbys {
+  const nothing = () => undefined;
+  const caches: StandbyCaches = {
+    pods: { byIndex: () => [], onChange: nothing },
+    vms: { byIndex: () => [] },
+    pools: { get: nothing, list: () => [...pools] },
+    nodes: { get: nothing },
+  };
+  return new Standbys(caches, new Neighbourhood(inventory));
 }
 
 function podCreation(
   given: Parameters<typeof vmSettings>[0] = {},
-  { standbys: there = {}, config }: Given = {},
+  { standbys: there, config, pools = [] }: Given = {},
 ): PodCreation {
   const settings = vmSettings(given);
   const expectations = { madePod, wroteVm: () => undefined } as unknown as VmExpectations;
   const nothing = () => undefined;
-  const standbys = { ofPool: nothing, ofConfig: nothing, forget: nothing, ...there };
+  const standbys =
+    there === undefined
+      ? emptyPools(pools)
+      : { ofPool: nothing, ofConfig: nothing, poolOfConfig: nothing, forget: nothing, ...there };
   const sources: ResolveSources = {
     vmConfig: () => config,
     image: nothing,
@@ -736,6 +756,107 @@ describe('a VM of a pool for which no guest waits', () => {
     await deploy(aPoolVm('job', { status: { effective, powerState: 'Stopped' } }), creation);
     creation.noteAlive(vm.metadata.uid, { isBound: true, isReady: false });
     expect(counted()).toEqual([]);
+  });
+});
+
+describe('a VM that knows of no pool, and is of the VMConfig that one serves', () => {
+  const { image, architecture } = effective;
+  const counted = () => claimed.mock.calls.map(([pool, result]) => `${pool} ${result}`);
+  const configured = (spec: Partial<VmSpec> = {}, status?: VmStatus): Vm => {
+    const { image: _image, ...own } = aVm().spec;
+    const vm = { ...aVm(), spec: { ...own, config: 'builder', ...spec } };
+    return status === undefined ? vm : { ...vm, status };
+  };
+  const serving = (name: string, spec: Partial<VmPoolSpec> = {}): VmPool => {
+    const pool = aPool({ template: { config: 'builder' }, serveConfig: true, ...spec });
+    return { ...pool, metadata: { ...pool.metadata, name } };
+  };
+  const withPools = (
+    pools: readonly VmPool[] = [serving('ci')],
+    given: Parameters<typeof podCreation>[0] = {},
+    spec: Partial<VmConfigSpec> = {},
+  ) => {
+    const config: VmConfig = {
+      metadata: storedMeta({ name: 'builder', namespace: 'team', generation: 1 }),
+      spec: { image, architecture, cpu: 1, ...spec },
+    };
+    return podCreation(given, { config, pools });
+  };
+
+  beforeEach(() => inventory.setNode(aNode('n1')));
+
+  test.each<[what: string, vm: Vm]>([
+    ['asks for nothing else', configured()],
+    [
+      'says what holds anyway, and a deadline',
+      configured({ cpu: 1, memory: '2.5Gi', startDeadlineSeconds: 60 }),
+    ],
+  ])('and %s is a cold start of that pool where no guest waits', async (_what, vm) => {
+    await deploy(vm, withPools());
+    expect([made()?.metadata.name, counted()]).toEqual(['svc3-vm-web', ['team/ci cold']]);
+  });
+
+  test.each<[what: string, vm: Vm]>([
+    ['asks for another CPU', configured({ cpu: 2 })],
+    ['has metadata of its own', configured({ metadata: [{ name: 'job', value: '1' }] })],
+    ['has a name in its namespace’s DNS', configured({ hostname: 'web' })],
+    ['is of another namespace’s VMConfig', configured({ configNamespace: 'shared' })],
+    ['was placed before', configured({}, { effective })],
+  ])('and %s is none', async (_what, vm) => {
+    await deploy(vm, withPools());
+    expect([made()?.metadata.name, counted()]).toEqual(['svc3-vm-web', []]);
+  });
+
+  test.each<[what: string, pools: VmPool[]]>([
+    ['serves no VMConfig', [serving('ci', { serveConfig: false })]],
+    ['is of another VMConfig', [serving('ci', { template: { config: 'other' } })]],
+    ['has guests with another CPU', [serving('ci', { template: { config: 'builder', cpu: 2 } })]],
+    [
+      'is being deleted',
+      [{ ...serving('ci'), metadata: storedMeta({ ...serving('ci').metadata, deletionTimestamp: 'x' }) }],
+    ],
+  ])('is none of a pool that %s', async (_what, pools) => {
+    await deploy(configured(), withPools(pools));
+    expect(counted()).toEqual([]);
+  });
+
+  test('is none where no pool can have such guests', async () => {
+    const world = withPools([serving('ci')], {}, { disk: { storage: 'Persistent', size: '1Gi' } });
+    await deploy(configured(), world);
+    expect([made()?.metadata.name, counted()]).toEqual(['svc3-vm-web', []]);
+  });
+
+  test('is one of the pool alone whose guest it would have had', async () => {
+    const small = serving('small', { template: { config: 'builder', cpu: 4 } });
+    await deploy(configured(), withPools([small, serving('ci'), serving('more')]));
+    expect(counted()).toEqual(['team/ci cold']);
+  });
+
+  test('is one only once it has its pod, however often that is refused before', async () => {
+    const creation = withPools();
+    create.mockRejectedValueOnce(new Svc3Error('Forbidden', 'exceeded quota'));
+    await deploy(configured(), creation);
+    expect(counted()).toEqual([]);
+    nowMs += 60_000;
+    await deploy(configured(), creation);
+    expect(counted()).toEqual(['team/ci cold']);
+  });
+
+  test('is none while it waits for a node', async () => {
+    const { scheduled } = await deploy(configured({ nodeName: 'n2' }), withPools());
+    expect([scheduled?.reason, counted()]).toEqual(['Unschedulable', []]);
+  });
+
+  test('and that is left to kube-scheduler is one, once, when its pod has a node', async () => {
+    inventory.setPod(aPod('full', 'n1', { cpu: 8 }));
+    const creation = withPools([serving('ci')], { whenFull: 'Pod' });
+    const { uid } = configured().metadata;
+    await deploy(configured(), creation);
+    creation.seen(uid, { isBound: false, isReady: false });
+    expect([nodeOfPod(), counted()]).toEqual([undefined, []]);
+    creation.seen(uid, { isBound: true, isReady: false });
+    creation.seen(uid, { isBound: true, isReady: true });
+    expect(counted()).toEqual(['team/ci cold']);
   });
 });
 
