@@ -399,7 +399,13 @@ export const VmConfigSpec = z
 export type VmConfigSpec = z.infer<typeof VmConfigSpec>;
 
 export const VmConfigStatus = z
-  .object({ observedGeneration: ObservedGeneration.optional(), conditions: Conditions.optional() })
+  .object({
+    observedGeneration: ObservedGeneration.optional(),
+    conditions: Conditions.optional(),
+    architecture: Architecture.optional().describe(
+      'Architecture of the Image that it names, which its VMs have where nothing else is said; unset for a reference of a registry.',
+    ),
+  })
   .describe('What svc3 knows about the VMConfig.');
 export type VmConfigStatus = z.infer<typeof VmConfigStatus>;
 

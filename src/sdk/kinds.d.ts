@@ -876,6 +876,8 @@ export interface VMConfigStatus {
     /** Why, in a sentence for people; may be empty. */
     message: string;
   }[];
+  /** Architecture of the Image that it names, which its VMs have where nothing else is said; unset for a reference of a registry. */
+  architecture?: 'amd64' | 'arm64';
 }
 
 /** A VMConfig holds the settings that VMs naming it take over where they say nothing themselves. */

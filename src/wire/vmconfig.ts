@@ -85,6 +85,7 @@ export function vmConfigItem(config: VmConfig): VmConfigItem {
     namespace: config.metadata.namespace,
     uid: config.metadata.uid,
     ...settingsShown(config.spec),
+    type: config.spec.architecture ?? config.status?.architecture,
     ...stateOf(config),
     createdAt: config.metadata.creationTimestamp,
   });

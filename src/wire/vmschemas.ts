@@ -275,7 +275,10 @@ export const deployReply = z
   .meta({ id: 'DeployReply' });
 const shownSettings = {
   image: z.string().optional(),
-  type: z.string().optional(),
+  type: z
+    .string()
+    .optional()
+    .describe('Architecture of the guests: as said, else that of the Image that a VM configuration names.'),
   cpu: z.int().optional(),
   memory: z.number().optional(),
   gpuPassthrough: z.boolean().optional(),

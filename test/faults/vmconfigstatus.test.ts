@@ -327,3 +327,25 @@ test('/api/v1 and the CLI show what the VMConfig says', async () => {
   expect(stdout).toMatch(/^web +Updating +base .*Image base does not exist/m);
   expect((await svc3(['vmc', 'get', 'web', '-o', 'json'], { env })).stdout).toContain(errorMessage);
 });
+
+test('/api/v1 and the CLI show what the Image of a VMConfig is for, as soon as that is known', async () => {
+  const { client, controlPlane } = cluster;
+  const namespace = await cluster.namespace();
+  await startOperator();
+  const api = await startTestApi(client);
+  onTestFinished(() => api.close());
+  await client.create(images, anImage(namespace, 'base', { upload: {} }));
+  await sayOfImage(namespace, 'base', inStore);
+  await aConfig(namespace, 'web', { image: 'base' });
+  const token = controlPlane.adminToken;
+  const item = async () =>
+    (await api.call('GET', `/api/v1/namespaces/${namespace}/vmconfigs/web`, { token })).json;
+  await expect.poll(item, soon).toMatchObject({ state: 'Ready' });
+  expect(await item()).not.toHaveProperty('type');
+  await sayOfImage(namespace, 'base', { ...inStore, architecture: 'arm64' });
+  await expect.poll(item, soon).toMatchObject({ state: 'Ready', type: 'arm64' });
+  const env = { KUBECONFIG: controlPlane.kubeconfigPath, SVC3_DEFAULT_NAMESPACE: namespace };
+  expect(JSON.parse((await svc3(['vmc', 'get', 'web', '-o', 'json'], { env })).stdout)).toMatchObject({
+    type: 'arm64',
+  });
+});

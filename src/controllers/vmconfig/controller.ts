@@ -10,7 +10,7 @@ import type { Runtime } from '../../controller/runtime.ts';
 import type { Change } from '../../kube/types.ts';
 import type { DiskKind } from '../image/repositorypath.ts';
 import { createVmConfigReconciler, type VmConfigCaches } from './reconciler.ts';
-import { diskNamed, problemOf } from './verdict.ts';
+import { diskNamed, problemOf, usableArchitecture } from './verdict.ts';
 
 /** Few, since nobody waits for this status; more than one, so that a slow write does not delay all others. */
 const workers = 4;
@@ -65,8 +65,9 @@ export function createVmConfigController(runtime: Omit<Runtime, 'settings'>): Co
 function saysTheSame(kind: DiskKind, change: Change<Image | Iso>): boolean {
   if (change.kind !== 'updated') return false;
   const { name, namespace } = change.object.metadata;
-  const [before, after] = [change.old, change.object].map((disk) =>
-    problemOf(kind, { name, namespace }, disk),
-  );
+  const [before, after] = [change.old, change.object].map((disk) => ({
+    problem: problemOf(kind, { name, namespace }, disk),
+    architecture: usableArchitecture(disk),
+  }));
   return isDeepStrictEqual(before, after);
 }

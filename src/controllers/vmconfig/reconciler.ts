@@ -3,14 +3,14 @@ import type { Condition } from '../../api/object.ts';
 import { isTerminating } from '../../api/owner.ts';
 import { conditionTypes } from '../../api/reasons.ts';
 import { typeMeta, vmConfigs } from '../../api/resources.ts';
-import type { VmConfig, VmConfigStatus } from '../../api/vmconfig.ts';
+import type { Architecture, VmConfig, VmConfigStatus } from '../../api/vmconfig.ts';
 import { findCondition } from '../../controller/conditions.ts';
 import { splitKey } from '../../controller/controller.ts';
 import type { Expectations } from '../../controller/expectations.ts';
 import { applyStatus, isSameStatus } from '../../controller/status.ts';
 import type { EventRecorder, Informer, KubeClient, ReconcileResult } from '../../kube/types.ts';
 import { awaitedMs, statusOf } from './status.ts';
-import { judge } from './verdict.ts';
+import { architectureOf, type Disks, judge } from './verdict.ts';
 
 /** What the controller reads, from memory. */
 export interface VmConfigCaches {
@@ -37,15 +37,23 @@ export function createVmConfigReconciler(
     const { namespace = '', name } = splitKey(key);
     const config = expected.current(key, caches.vmConfigs.get(name, namespace));
     if (config === undefined || isTerminating(config)) return undefined;
-    const verdict = judge(config, {
+    const disks: Disks = {
       image: (image) => caches.images.get(image, namespace),
       iso: (iso) => caches.isos.get(iso, namespace),
-    });
+    };
+    const verdict = judge(config, disks);
     const time = now();
-    await report(parts, key, config, statusOf(config, verdict, time));
+    await report(parts, key, config, {
+      ...statusOf(config, verdict, time),
+      ...withArchitecture(architectureOf(config, disks)),
+    });
     const requeueAfterMs = awaitedMs(config, verdict, time);
     return requeueAfterMs === undefined ? undefined : { requeueAfterMs };
   };
+}
+
+function withArchitecture(architecture: Architecture | undefined): Pick<VmConfigStatus, 'architecture'> {
+  return architecture === undefined ? {} : { architecture };
 }
 
 async function report(

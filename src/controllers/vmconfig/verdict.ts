@@ -1,7 +1,7 @@
 import type { Image, Iso } from '../../api/image.ts';
 import type { Condition } from '../../api/object.ts';
 import { conditionTypes } from '../../api/reasons.ts';
-import type { VmConfig } from '../../api/vmconfig.ts';
+import type { Architecture, VmConfig } from '../../api/vmconfig.ts';
 import { isTrue, findCondition } from '../../controller/conditions.ts';
 import { shortenNote } from '../../kube/recorder.ts';
 import { namedDisk } from '../image/nameddisk.ts';
@@ -66,6 +66,18 @@ export function judge(config: VmConfig, disks: Disks): Verdict {
     reason: isAtRegistry ? 'RegistryNotAsked' : 'Resolved',
     message: named.length === 0 ? 'names no Image and no ISO' : named.map(readyText).join('; '),
   };
+}
+
+/** The architecture of the Image that a VMConfig names; undefined before VMs can be placed with it, and where it names a registry. */
+export function architectureOf(config: VmConfig, disks: Pick<Disks, 'image'>): Architecture | undefined {
+  const name = diskNamed(config, 'Image');
+  return name === undefined ? undefined : usableArchitecture(disks.image(name));
+}
+
+/** Of a disk with which VMs can be placed. */
+export function usableArchitecture(disk: Image | Iso | undefined): Architecture | undefined {
+  const found = namedDisk(disk);
+  return found.kind === 'ready' ? found.status.architecture : undefined;
 }
 
 function readyText({ kind, name }: Named): string {

@@ -15,6 +15,16 @@ describe('a VMConfig as /api/v1 shows it', () => {
     expect(itemOf({})).toEqual({ name: 'small', namespace: 'team', uid: 'uid-of-small' });
   });
 
+  test('is of the architecture that it says, else of that of its image once svc3 has found it', () => {
+    const typeOf = (spec: VmConfigSpec) =>
+      vmConfigItem({
+        metadata: storedMeta({ name: 'small', namespace: 'team' }),
+        spec,
+        status: { architecture: 'arm64' },
+      }).type;
+    expect([typeOf({}), typeOf({ architecture: 'amd64' })]).toEqual(['arm64', 'amd64']);
+  });
+
   test('has memory in GiB, switches as booleans and the scheduler by its older words', () => {
     const spec: VmConfigSpec = {
       memory: '1536Mi',

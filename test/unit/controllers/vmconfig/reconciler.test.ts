@@ -1,7 +1,8 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
-import type { Image } from '../../../../src/api/image.ts';
+import type { Image, ImageStatus } from '../../../../src/api/image.ts';
 import type { VmConfig, VmConfigStatus } from '../../../../src/api/vmconfig.ts';
 import { createVmConfigReconciler } from '../../../../src/controllers/vmconfig/reconciler.ts';
+import { anImage } from '../image/builders.ts';
 import { aConfig, condition } from './builders.ts';
 
 const now = new Date('2026-01-01T00:10:00Z');
@@ -39,6 +40,16 @@ describe('the status of a VMConfig', () => {
     expect(await reconcile()).toBeUndefined();
     expect(ready()).toMatchObject({ status: 'True', reason: 'RegistryNotAsked' });
     expect(wrote).toHaveBeenCalledWith('team/web', expect.objectContaining({ status: written() }));
+  });
+
+  test.each<[string, ImageStatus['conditions'], VmConfigStatus['architecture']]>([
+    ['has the architecture of its Image', [condition('Ready', 'True', 'Stored')], 'arm64'],
+    ['has none before VMs can be placed', [condition('Ready', 'False', 'Working')], undefined],
+  ])('%s', async (_, conditions, architecture) => {
+    config = aConfig({ image: 'debian' });
+    image = anImage({ upload: {} }, { reference: 'r@sha256:0', architecture: 'arm64', conditions });
+    await reconcile();
+    expect(written()?.architecture).toBe(architecture);
   });
 
   test('is not written where it says so already', async () => {
