@@ -32,13 +32,17 @@ function given(value: string | undefined, none: 'None' | 'N/A'): string | undefi
   return value === '' || value === none ? undefined : value;
 }
 
-type Settings = z.output<z.ZodObject<typeof settings>>;
+type Settings = z.output<z.ZodObject<typeof settings>> & {
+  /** Of a deploy: that it gets the disk which it names, or else its configuration. */
+  readonly attach_disk?: boolean | undefined;
+};
 
 /** The settings in the words of `/api/v1`; what has no effect any more is warned of. */
 export function settingsOf(body: Settings, warn: (text: string) => void): Record<string, unknown> {
   const iso = given(body.iso_image, 'None');
-  if (given(body.attached_disk, 'None') !== undefined)
-    warn('attached_disk has no effect: attached disks no longer exist');
+  const disk = given(body.attached_disk, 'None');
+  if (disk !== undefined) warn('attached_disk has no effect: attached disks no longer exist');
+  else if (body.attach_disk === true) warn('attach_disk has no effect: attached disks no longer exist');
   if (body.io_boost === true) warn('io_boost has no effect on this platform');
   if (body.use_saved_state === true) warn('use_saved_state has no effect: VM states no longer exist');
   return {
