@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import type { Vm } from '../../api/vm.ts';
-import { ifFound, isSvc3Error, Svc3Error } from '../../errors.ts';
+import { ifFound, invalidField, isSvc3Error, Svc3Error } from '../../errors.ts';
 import { callFor, inNameOf, invoke } from '../server/invoke.ts';
 import { exec, execVm } from '../routes/vmactions.ts';
 import { deleteVmConfig } from '../routes/vmconfigs.ts';
@@ -121,7 +121,13 @@ const purge = mapped({
   bodyKind: 'json',
   longRunning: true,
   async handler(call) {
-    const { svc_vm_name: name } = call.body;
+    const { svc_vm_name: name, svc_node_name: node = '' } = call.body;
+    // The configuration goes as well, so that VMs elsewhere cannot stay what they are.
+    if (node !== '')
+      throw invalidField(
+        'svc_node_name',
+        'vm/purge deletes the VMs of the name on all nodes, and their configuration; use vm/delete for one VM',
+      );
     const vms = await allVmsNamed(call, name);
     const found = await configNamed(call, name);
     if (vms.length === 0 && found === undefined) throw new Svc3Error('NotFound', texts.notDeployed);

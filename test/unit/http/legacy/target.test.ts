@@ -189,3 +189,17 @@ describe('what this replica has not heard of yet', () => {
     ).rejects.toMatchObject({ reason: 'NotFound', message: notDeployed });
   });
 });
+
+test('a purge that names a node is refused before anything goes: it would be of all nodes', async () => {
+  const vms = [running('web', 'n1'), running('web-2', 'n2')];
+  const gateway = aGateway({ cached: { vms } });
+  const purge = (node: string) =>
+    asking(gateway, 'DELETE /resources/vm/purge', { svc_vm_name: 'web', svc_node_name: node });
+  await expect(purge('n1')).rejects.toMatchObject({
+    reason: 'Invalid',
+    message: expect.stringMatching(/^svc_node_name: .* on all nodes.* vm\/delete/),
+  });
+  expect(gateway.writes()).toEqual([]);
+  await purge('');
+  expect(gateway.writes().map(({ name }) => name)).toEqual(['web', 'web-2']);
+});
