@@ -7,7 +7,7 @@ import { createVmConfig, getVmConfig, listVmConfigs } from '../routes/vmconfigs.
 import { deployHelp } from './help.ts';
 import { byName, canBeName, imageName } from './names.ts';
 import { mapped, nothing, type GatewayCall, type Row } from './row.ts';
-import { settingFields, settings, settingsOf, text } from './vmsettings.ts';
+import { configSettingsOf, settingFields, settings, text } from './vmsettings.ts';
 import { configView } from './vmviews.ts';
 
 const integer = z.int().min(1).max(256);
@@ -100,7 +100,7 @@ const create = mapped({
     await invoke(call, createVmConfig, {
       params: { namespace },
       body: {
-        ...settingsOf(body, call.warn),
+        ...configSettingsOf(body, call.warn),
         name: body.svc_vm_name,
         image: imageName(body.svc_base_image, 'svc_base_image'),
         cpu: body.vcpu_count ?? body.svc_cpu_core,

@@ -55,3 +55,21 @@ export function settingsOf(body: Settings, warn: (text: string) => void): Record
     iso: iso === undefined ? undefined : imageName(iso, 'iso_image'),
   };
 }
+
+/** What a configuration has where it says nothing, but for its size. */
+const unsaid: Readonly<Record<string, unknown>> = {
+  vncConsole: true,
+  gpuPassthrough: false,
+  tagRequired: false,
+  scheduler: 'default',
+};
+
+/**
+ * The settings of a configuration, which says nothing with what it has anyway: lists show that, and clients send it back. Said, a console that the
+ * GPU turns off would be warned of at each of its VMs.
+ */
+export function configSettingsOf(body: Settings, warn: (text: string) => void): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(settingsOf(body, warn)).filter(([name, value]) => value !== unsaid[name]),
+  );
+}

@@ -174,8 +174,8 @@ export function configView({ spec, metadata }: VmConfig): Record<string, unknown
     vcpu_count: cpu,
     iso_image: spec.iso ?? 'None',
     attached_disk: 'None',
-    vnc_console:
-      spec.vncConsole !== 'Disabled' && (spec.gpuPassthrough !== 'Enabled' || spec.architecture === 'arm64'),
+    // The setting: where a GPU turns the console off, a deploy without the GPU has it.
+    vnc_console: spec.vncConsole !== 'Disabled',
     io_boost: false,
     use_saved_state: false,
     gpu_passthrough: spec.gpuPassthrough === 'Enabled' || spec.architecture === 'arm64',
