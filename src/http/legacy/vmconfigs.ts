@@ -8,7 +8,7 @@ import { deployHelp } from './help.ts';
 import { byName, canBeName, imageName } from './names.ts';
 import { mapped, nothing, type GatewayCall, type Row } from './row.ts';
 import { configSettingsOf, settingFields, settings, text } from './vmsettings.ts';
-import { configView } from './vmviews.ts';
+import { configView, imageNamed } from './vmviews.ts';
 
 const integer = z.int().min(1).max(256);
 
@@ -37,7 +37,10 @@ const configs = mapped({
   link: '/vmconfigs',
   body: nothing,
   bodyKind: 'none',
-  handler: async (call) => ({ fields: { configs: (await configsOf(call)).map(configView) } }),
+  async handler(call) {
+    const images = call.services.caches.images.objects;
+    return { fields: { configs: (await configsOf(call)).map((one) => configView(one, images)) } };
+  },
 });
 
 const config = mapped({
@@ -53,7 +56,7 @@ const config = mapped({
     await callFor(call, getVmConfig, { params: { namespace: call.namespace, vmconfig: name } });
     const found = await ifFound(findVmConfig(call.services, { namespace: call.namespace, name }));
     if (found === undefined) throw new Svc3Error('NotFound', `${name} config does not exist`);
-    return { fields: { configs: [configView(found)] } };
+    return { fields: { configs: [configView(found, call.services.caches.images.objects)] } };
   },
 });
 
@@ -95,18 +98,23 @@ const create = mapped({
   bodyKind: 'json',
   fields: { ...settingFields, name: 'svc_vm_name', image: 'svc_base_image', cpu: 'vcpu_count' },
   async handler(call) {
-    const { body, namespace } = call;
+    const { body, namespace, services } = call;
+    const image = imageName(body.svc_base_image, 'svc_base_image');
+    const { architecture } = imageNamed(image, namespace, services.caches.images.objects)?.status ?? {};
     for (const text of withoutEffect(body)) call.warn(text);
     await invoke(call, createVmConfig, {
       params: { namespace },
       body: {
-        ...configSettingsOf(body, call.warn),
+        ...configSettingsOf(body, architecture, call.warn),
         name: body.svc_vm_name,
-        image: imageName(body.svc_base_image, 'svc_base_image'),
+        image,
         cpu: body.vcpu_count ?? body.svc_cpu_core,
         memory: body.memory === 'automatic' ? undefined : body.memory,
       },
     });
+    // Only who may create here is told what the image is for.
+    if (architecture === 'arm64' && body.gpu_passthrough === false)
+      call.warn('gpu_passthrough has no effect: on arm64 GPU passthrough is always enabled');
     return {
       status: 201,
       message: 'Successfully Created',

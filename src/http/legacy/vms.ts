@@ -18,6 +18,11 @@ import { nodeStatusBy, screenText, vmResources } from './vmviews.ts';
 
 const target = z.object({ svc_vm_name: text.min(1), svc_node_name: text.optional() });
 
+/** What rows of VMs say beside them, from the caches. */
+function cachedFor({ services: { caches } }: GatewayCall<unknown>) {
+  return { nodeStatus: nodeStatusBy(caches.nodes), images: caches.images.objects };
+}
+
 const list = mapped({
   kind: 'mapped',
   method: 'GET',
@@ -28,12 +33,8 @@ const list = mapped({
   bodyKind: 'none',
   async handler(call) {
     await callFor(call, listVms, { params: { namespace: call.namespace } });
-    const { vms, nodes } = call.services.caches;
-    const resources = vmResources(
-      vms.objects.list(call.namespace),
-      await configsOf(call),
-      nodeStatusBy(nodes),
-    );
+    const vms = call.services.caches.vms.objects.list(call.namespace);
+    const resources = vmResources(vms, await configsOf(call), cachedFor(call));
     return { fields: { virtual_machine_resources: resources } };
   },
 });
@@ -53,7 +54,7 @@ const status = mapped({
     // A configuration has no row of its own beside VMs.
     const isComplete = vms.length > 0 || known.length > 0;
     const configs = isComplete ? known : [await configNamed(call, name)].filter((one) => one !== undefined);
-    const resources = vmResources(vms, configs, nodeStatusBy(call.services.caches.nodes));
+    const resources = vmResources(vms, configs, cachedFor(call));
     return { fields: { virtual_machine_resources: resources } };
   },
 });

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import type { Architecture } from '../../api/vmconfig.ts';
 import { imageName } from './names.ts';
 
 /** Any text of a request of 2.4.x. */
@@ -67,9 +68,15 @@ const unsaid: Readonly<Record<string, unknown>> = {
 /**
  * The settings of a configuration, which says nothing with what it has anyway: lists show that, and clients send it back. Said, a console that the
  * GPU turns off would be warned of at each of its VMs.
+ *
+ * @param architecture - of its image, where that is known: on ARM a VM has a GPU whatever is said (spec: GPU passthrough rule 1)
  */
-export function configSettingsOf(body: Settings, warn: (text: string) => void): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries(settingsOf(body, warn)).filter(([name, value]) => value !== unsaid[name]),
-  );
+export function configSettingsOf(
+  body: Settings,
+  architecture: Architecture | undefined,
+  warn: (text: string) => void,
+): Record<string, unknown> {
+  const { gpuPassthrough, ...others } = settingsOf(body, warn);
+  const said = architecture === 'arm64' ? others : { ...others, gpuPassthrough };
+  return Object.fromEntries(Object.entries(said).filter(([name, value]) => value !== unsaid[name]));
 }

@@ -1,10 +1,13 @@
 import { configKeyOf } from '../../api/configkey.ts';
 import type { Node } from '../../api/core.ts';
-import { annotations } from '../../api/meta.ts';
+import type { Image } from '../../api/image.ts';
+import { annotations, defaults } from '../../api/meta.ts';
 import { endpoint } from '../../net/endpoint.ts';
 import { parseQuantity, toGi } from '../../api/quantity.ts';
 import type { Vm } from '../../api/vm.ts';
 import type { VmConfig } from '../../api/vmconfig.ts';
+import { parseImage } from '../../controllers/vm/resolve/imageref.ts';
+import { savedGuestOf } from '../../controllers/vm/resolve/savedguest.ts';
 import { isReady } from '../../wire/node.ts';
 import { settingsOf, vmItem } from '../../wire/vm.ts';
 import { schedulerWord } from '../../wire/vmconfig.ts';
@@ -111,10 +114,31 @@ function deployedVm(vm: Vm, config: VmConfig | undefined, nodeStatus: NodeStatus
   };
 }
 
+/** Images as the api's cache has them. */
+export interface Images {
+  get(name: string, namespace: string): Image | undefined;
+}
+
+/** The Image of the namespace that a text names; undefined for a reference of a registry, of which nothing is known before a VM is deployed. */
+export function imageNamed(text: string | undefined, namespace: string, images: Images): Image | undefined {
+  const named = text === undefined ? undefined : parseImage(text);
+  return named?.kind === 'object' ? images.get(named.name, namespace) : undefined;
+}
+
+/** What VMs of a configuration get of what it does not say, by its image: on ARM a GPU, whatever it says (spec: GPU passthrough rule 1). */
+function withImage({ spec, metadata }: VmConfig, images: Images): { cpu: number; gpuPassthrough: boolean } {
+  const image = imageNamed(spec.image, metadata.namespace, images);
+  const architecture = spec.architecture ?? image?.status?.architecture;
+  return {
+    cpu: spec.cpu ?? savedGuestOf(image, metadata.namespace)?.cpu ?? defaults.cpu,
+    gpuPassthrough: spec.gpuPassthrough === 'Enabled' || architecture === 'arm64',
+  };
+}
+
 /** A configuration without a VM, in a list of VMs. */
-function undeployedVm(config: VmConfig): Record<string, unknown> {
+function undeployedVm(config: VmConfig, images: Images): Record<string, unknown> {
   const { spec, metadata } = config;
-  const cpu = spec.cpu ?? 3;
+  const { cpu, gpuPassthrough } = withImage(config, images);
   return {
     virtual_machine_name: metadata.name,
     vm_deployment_status: 'Not Deployed',
@@ -125,7 +149,7 @@ function undeployedVm(config: VmConfig): Record<string, unknown> {
     image: metadata.name,
     io_boost: false,
     use_saved_state: false,
-    gpu_passthrough: spec.gpuPassthrough === 'Enabled' || spec.architecture === 'arm64',
+    gpu_passthrough: gpuPassthrough,
     configuration_template: 'default',
     ...(spec.tag === undefined ? {} : { tag: spec.tag, tag_required: spec.tagRequired ?? false }),
     ...(spec.memory === undefined
@@ -143,7 +167,7 @@ function isConfigElsewhere(vm: Vm): boolean {
 export function vmResources(
   vms: readonly Vm[],
   configs: readonly VmConfig[],
-  nodeStatus: NodeStatus,
+  { nodeStatus, images }: { readonly nodeStatus: NodeStatus; readonly images: Images },
 ): Record<string, unknown>[] {
   const byName = new Map<string, Vm[]>();
   for (const vm of vms) {
@@ -160,12 +184,14 @@ export function vmResources(
         deployedVm(vm, isConfigElsewhere(vm) ? undefined : configOf.get(vm.spec.config ?? ''), nodeStatus),
       ),
     }));
-  return [...deployed, ...configs.filter(({ metadata }) => !byName.has(metadata.name)).map(undeployedVm)];
+  const undeployed = configs.filter(({ metadata }) => !byName.has(metadata.name));
+  return [...deployed, ...undeployed.map((config) => undeployedVm(config, images))];
 }
 
 /** A configuration in `configs`. */
-export function configView({ spec, metadata }: VmConfig): Record<string, unknown> {
-  const cpu = spec.cpu ?? 3;
+export function configView(config: VmConfig, images: Images): Record<string, unknown> {
+  const { spec, metadata } = config;
+  const { cpu, gpuPassthrough } = withImage(config, images);
   return {
     owner: metadata.annotations?.[annotations.owner] ?? '',
     svc_vm_name: metadata.name,
@@ -178,7 +204,7 @@ export function configView({ spec, metadata }: VmConfig): Record<string, unknown
     vnc_console: spec.vncConsole !== 'Disabled',
     io_boost: false,
     use_saved_state: false,
-    gpu_passthrough: spec.gpuPassthrough === 'Enabled' || spec.architecture === 'arm64',
+    gpu_passthrough: gpuPassthrough,
     system_serial: spec.systemSerial ?? 'N/A',
     tag: spec.tag ?? '',
     tag_required: spec.tagRequired ?? false,

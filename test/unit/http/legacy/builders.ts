@@ -1,4 +1,5 @@
 import type { Node } from '../../../../src/api/core.ts';
+import type { Image } from '../../../../src/api/image.ts';
 import type { KubeObject, NamespacedMeta, Resource } from '../../../../src/api/object.ts';
 import { vmConfigs as configKind, vms as vmKind } from '../../../../src/api/resources.ts';
 import type { Vm } from '../../../../src/api/vm.ts';
@@ -14,6 +15,7 @@ type Stored = KubeObject & { readonly metadata: NamespacedMeta };
 export interface Objects {
   readonly vms?: readonly Vm[];
   readonly configs?: readonly VmConfig[];
+  readonly images?: readonly Image[];
 }
 
 interface World {
@@ -41,10 +43,11 @@ const refusal = (reason: 'NotFound' | 'Conflict', kind: string, name: string): S
   new Svc3Error(reason, `${kind} "${name}": ${reason}`, { details: { kind, name } });
 
 /** The objects of a world by the plural of their kind. */
-function byKind({ vms = [], configs = [] }: Objects): Map<string, Stored[]> {
+function byKind({ vms = [], configs = [], images = [] }: Objects): Map<string, Stored[]> {
   return new Map<string, Stored[]>([
     [vmKind.plural, [...vms]],
     [configKind.plural, [...configs]],
+    ['images', [...images]],
   ]);
 }
 
@@ -151,5 +154,5 @@ export function aGateway({ cached = {}, live = cached, nodes = [], remotes = [] 
   }
   /** What was written, without what was looked for. */
   const writes = () => asked.filter(({ verb }) => verb !== 'get' && verb !== 'list');
-  return { ask, asked, writes, warnings };
+  return { ask, asked, client, writes, warnings };
 }

@@ -21,7 +21,7 @@ function listed(
   const metadata = { annotations: { [annotations.virtualMachineName]: 'golden' } };
   const { image: _, ...own } = aVm().spec;
   const vm = { ...aVm({ ...given, metadata }), spec: { ...own, config: 'golden', ...given.spec } };
-  const [group] = vmResources([vm], [config(spec)], () => 'UP');
+  const [group] = vmResources([vm], [config(spec)], { nodeStatus: () => 'UP', images: new Map() });
   return (group?.['status'] as Record<string, unknown>[] | undefined)?.[0] ?? {};
 }
 
