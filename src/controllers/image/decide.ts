@@ -57,8 +57,6 @@ export interface Observed {
   readonly hasPods: boolean;
   /** Worker pods of a request before. */
   readonly hasOldPods: boolean;
-  /** When the first of its worker pods that are being deleted is taken for lost with its node; undefined where none is. */
-  readonly lostAt: number | undefined;
   readonly copySource: CopySource | undefined;
   readonly vmSource: VmSource | undefined;
   /** The commit that was under way, where it is asked for no more. */
@@ -101,8 +99,8 @@ export type Plan =
   /** The work failed and is not tried again by itself. */
   | { readonly kind: 'refuse'; readonly verdict: Verdict }
   | { readonly kind: 'retry'; readonly failure: WorkFailed }
-  /** Those that run are asked to end; those that are lost go at once. */
-  | { readonly kind: 'stopWorkers'; readonly requeueAfterMs?: number }
+  /** Those that run are asked to end, those that are lost go at once, and the others are waited for. */
+  | { readonly kind: 'stopWorkers' }
   | { readonly kind: 'purge' }
   | { readonly kind: 'release' };
 
@@ -124,7 +122,7 @@ export function decide(observed: Observed): Plan {
   if (isRefused(disk, request)) return { kind: 'stored', cleanUp: observed.hasPods };
   if (observed.path === undefined)
     return stall('StoreMissing', 'this installation has no image store (chart value store.url)');
-  if (observed.hasOldPods) return stopWorkers(observed);
+  if (observed.hasOldPods) return { kind: 'stopWorkers' };
   if (worker !== undefined) return decideWorker(observed, worker);
   if (observed.now < observed.retryAt) {
     return { kind: 'say', verdict: lastVerdict(disk), requeueAfterMs: observed.retryAt - observed.now };
@@ -155,13 +153,8 @@ export function isRefused({ spec, status }: Image | Iso, request: string): boole
 function decideDeletion(observed: Observed): Plan {
   const { users, hasPods, path } = observed;
   if (users !== undefined) return inUse(users);
-  if (hasPods) return stopWorkers(observed);
+  if (hasPods) return { kind: 'stopWorkers' };
   return path === undefined ? { kind: 'release' } : { kind: 'purge' };
-}
-
-function stopWorkers({ lostAt, now }: Observed): Plan {
-  const isAwaited = lostAt !== undefined && now < lostAt;
-  return { kind: 'stopWorkers', ...(isAwaited ? { requeueAfterMs: lostAt - now } : {}) };
 }
 
 /** A disk that is being deleted stays as long as somebody uses it. */
@@ -202,10 +195,10 @@ function decideWorker(observed: Observed, worker: WorkerView): Plan {
       const verdict = { reason: 'Working', message: 'waiting for the worker pod before to end' };
       return now < worker.lostAt
         ? { kind: 'say', verdict, requeueAfterMs: worker.lostAt - now }
-        : stopWorkers(observed);
+        : { kind: 'stopWorkers' };
     }
     case 'Outdated':
-      return stopWorkers(observed);
+      return { kind: 'stopWorkers' };
     case 'Done':
       return { kind: 'finish', result: worker.result };
     case 'Failed':

@@ -19,7 +19,7 @@ import { repositoryPathOf, type DiskKind } from './repositorypath.ts';
 import type { WorkBackoff } from './workbackoff.ts';
 import { type ImageSettings, workerPullsWith } from './settings.ts';
 import { cachedUsers } from './users.ts';
-import { lostAt, workerView } from './workerview.ts';
+import { workerView } from './workerview.ts';
 
 export interface ObserveParts {
   readonly kind: DiskKind;
@@ -49,7 +49,6 @@ export function observe(parts: ObserveParts, disk: Disk, now: number): Observed 
     worker,
     hasPods: owned.length > 0,
     hasOldPods: owned.some((pod) => pod !== current),
-    lostAt: earliest(owned.map(lostAt)),
     copySource: copySourceOf(caches, disk),
     vmSource: vmSourceOf(caches, disk),
     withdrawn: withdrawnOf(caches, disk),
@@ -72,11 +71,6 @@ function sourceState({ metadata, status }: Disk, copy: Disk): CopySource['state'
   const { deletionTimestamp } = metadata;
   if (deletionTimestamp === undefined) return isTrue(status?.conditions, 'Ready') ? 'Ready' : 'NotReady';
   return status?.digest === undefined || comesTooLate(copy, deletionTimestamp) ? 'Leaving' : 'Ready';
-}
-
-function earliest(times: readonly (number | undefined)[]): number | undefined {
-  const known = times.filter((time) => time !== undefined);
-  return known.length === 0 ? undefined : Math.min(...known);
 }
 
 function vmSourceOf({ vms }: ImageCaches, disk: Disk): VmSource | undefined {

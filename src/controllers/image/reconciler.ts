@@ -5,7 +5,9 @@ import { splitKey } from '../../controller/controller.ts';
 import { hasFinalizer } from '../../api/finalizer.ts';
 import { addFinalizer, removeFinalizer } from '../../controller/finalizer.ts';
 import { ignoring } from '../../controller/ignoring.ts';
+import { msUntil } from '../../controller/servedtime.ts';
 import { isSvc3Error, Svc3Error } from '../../errors.ts';
+import { resourcePath } from '../../kube/path.ts';
 import type { ReconcileResult } from '../../kube/types.ts';
 import type { Expectations } from '../../controller/expectations.ts';
 import { askProgress } from './askprogress.ts';
@@ -128,8 +130,7 @@ export class ImageReconciler {
         await this.#say(observed, verdictOf(plan.failure));
         return this.#deletePods(disk);
       case 'stopWorkers':
-        await this.#deletePods(disk);
-        return plan.requeueAfterMs === undefined ? undefined : { requeueAfterMs: plan.requeueAfterMs };
+        return this.#deletePods(disk);
       case 'purge':
         return this.#purge(key, observed, signal);
       default:
@@ -271,16 +272,32 @@ export class ImageReconciler {
     await forgetUpload({ registries, disk, path, tag: workId(disk, request) }, upload);
   }
 
-  /** Ends worker pods, and gives up those that are lost: theirs is the name that the next one needs. */
-  async #deletePods(disk: Disk): Promise<void> {
-    const { client, caches, now } = this.#parts;
+  /**
+   * Ends worker pods, and gives up those that are lost: theirs is the name that the next one needs. Our clock alone takes none for lost, since a worker
+   * that still ends in its time would put into the store what nobody expects any more.
+   *
+   * @returns when the next of them is to be looked at; undefined where none is waited for
+   */
+  async #deletePods(disk: Disk): Promise<ReconcileResult | undefined> {
+    const { client, caches } = this.#parts;
+    const waits: number[] = [];
     for (const pod of caches.podsOf(disk)) {
       const { name, namespace, uid } = pod.metadata;
       const lost = lostAt(pod);
-      if (lost !== undefined && lost > now().getTime()) continue;
+      const leftMs = lost === undefined ? 0 : await this.#msUntilLost(pod, lost);
+      if (leftMs > 0) {
+        waits.push(leftMs);
+        continue;
+      }
       const options = { uid, ...(lost === undefined ? {} : { gracePeriodSeconds: 0 }) };
       await ignoring(['NotFound'], client.delete(pods, { name, namespace }, options));
     }
+    return waits.length === 0 ? undefined : { requeueAfterMs: Math.min(...waits) };
+  }
+
+  #msUntilLost({ metadata: { name, namespace } }: Pod, lost: number): Promise<number> {
+    const { client, now } = this.#parts;
+    return msUntil(client, resourcePath(pods, { name, namespace }), { endsAt: lost, now: now().getTime() });
   }
 
   #livePods(disk: Disk): Pod[] {

@@ -55,19 +55,22 @@ export type ReplaceReason =
 /** What a pass does about it. */
 export type Plan =
   /**
-   * The VM is being deleted and has no guest any more: let go of it. What is left of it goes by its owner reference. `isGivenUp`: whoever wanted its
-   * disk saved has waited long enough, or is not to get it.
+   * The VM is being deleted and has no guest any more: let go of it. What is left of it goes by its owner reference. `endsAt`: how long whoever wants its
+   * disk saved may wait, in milliseconds since 1970; undefined: they are not to get it.
    */
-  | { readonly kind: 'finalize'; readonly isHeld: boolean; readonly isGivenUp: boolean }
-  /** The VM is being deleted and its disk is still being saved. */
+  | { readonly kind: 'finalize'; readonly isHeld: boolean; readonly endsAt: number | undefined }
+  /** The VM is being deleted and its disk is still being saved. `leftMs`: how much longer it is waited for. */
   | {
       readonly kind: 'hold';
       readonly pod: Pod;
       readonly settings: Resolved | undefined;
       readonly message: string;
-      readonly endsAt: number;
+      readonly leftMs: number;
     }
-  /** The VM is being deleted: its guest may end. `endsAt`: until when to wait for Images that the cache does not show. */
+  /**
+   * The VM is being deleted: its guest may end, for all that the caches and our clock say. `endsAt`: until when to wait for Images that kube-apiserver
+   * knows; undefined: for none.
+   */
   | {
       readonly kind: 'end';
       readonly pod: Pod;
@@ -199,16 +202,17 @@ function deletion(
   since: string,
 ): Plan {
   const isHeld = hasFinalizer(vm);
-  const endsAt = Date.parse(since) + saveWaitMs;
-  const isGivenUp = vm.metadata.annotations?.[annotations.deleteWithoutSaving] === 'true' || now >= endsAt;
-  const finalize = { kind: 'finalize', isHeld, isGivenUp } as const;
+  const isUnwanted = vm.metadata.annotations?.[annotations.deleteWithoutSaving] === 'true';
+  const endsAt = isUnwanted ? undefined : Date.parse(since) + saveWaitMs;
+  const finalize = { kind: 'finalize', isHeld, endsAt } as const;
   if (!isHeld || pod === undefined || !isOwnedBy(pod, vm)) return finalize;
   const settings = known?.kind === 'resolved' ? known : undefined;
   // On a lost node nobody ends it: the VM goes, and its pod stays in the way of the next one of its name.
   if (isTerminating(pod)) return isNodeLost ? finalize : { kind: 'ending', pod, settings };
-  if (isGivenUp || endMessage(pod) !== undefined) return { kind: 'end', pod, settings, endsAt: undefined };
-  return unsaved.length > 0
-    ? { kind: 'hold', pod, settings, message: savingMessage(unsaved, endsAt), endsAt }
+  if (endsAt === undefined || endMessage(pod) !== undefined)
+    return { kind: 'end', pod, settings, endsAt: undefined };
+  return unsaved.length > 0 && now < endsAt
+    ? { kind: 'hold', pod, settings, message: savingMessage(unsaved, endsAt), leftMs: endsAt - now }
     : { kind: 'end', pod, settings, endsAt };
 }
 

@@ -237,10 +237,10 @@ export class VmReconciler {
 
   async #finalize(
     pass: Pass,
-    { isHeld, isGivenUp }: Extract<Plan, { kind: 'finalize' }>,
+    { isHeld, endsAt }: Extract<Plan, { kind: 'finalize' }>,
   ): Promise<ReconcileResult | void> {
     const { vm, pod, unsaved } = pass.observed;
-    const seen = { hasFinalizer: isHeld, hasPod: pod !== undefined, unsaved, isGivenUp };
+    const seen = { hasFinalizer: isHeld, hasPod: pod !== undefined, unsaved, endsAt };
     try {
       if (!(await letGo(this.#parts, vm, seen))) return { requeueAfterMs: cacheLagMs };
     } catch (error) {
@@ -268,7 +268,7 @@ export class VmReconciler {
   }
 
   /** The guest runs on while its VM is held, and its status stays current: the Image controller finds the runner by it. */
-  async #hold(pass: Pass, { pod, settings, message, endsAt }: HoldPlan): Promise<ReconcileResult> {
+  async #hold(pass: Pass, { pod, settings, message, leftMs }: HoldPlan): Promise<ReconcileResult> {
     const { key, observed } = pass;
     const { vm, node } = observed;
     const ready = condition('False', 'Terminating', message);
@@ -281,7 +281,7 @@ export class VmReconciler {
       pass.status = { ...status, conditions: { ...others, ready }, reconciling: true };
     }
     await renewControlKeys(this.#parts.client, pod, this.#parts.controlKeys());
-    return { requeueAfterMs: Math.max(0, endsAt - this.#parts.now().getTime()) };
+    return { requeueAfterMs: leftMs };
   }
 
   /** Exactly the VM that was proven never to have run; who changed it meanwhile may have given it more time. */

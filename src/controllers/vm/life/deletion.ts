@@ -5,6 +5,8 @@ import type { Vm } from '../../../api/vm.ts';
 import { bootField, goesAsNeverRun, goesWithVm, mayKeepDisk } from '../../../api/whendeleted.ts';
 import { removeFinalizer } from '../../../controller/finalizer.ts';
 import { ignoring } from '../../../controller/ignoring.ts';
+import { msUntil } from '../../../controller/servedtime.ts';
+import { resourcePath } from '../../../kube/path.ts';
 import type { EventRecorder, KubeClient } from '../../../kube/types.ts';
 import { unsavedImages } from '../../image/saves.ts';
 import { type Plan, savingMessage } from '../decide.ts';
@@ -21,6 +23,8 @@ export interface DeletionParts {
   readonly expectations: VmExpectations;
   /** Images of a namespace as kube-apiserver has them now. */
   readonly liveImages: LiveList<Image>;
+  /** Wall clock, for deadlines. */
+  now(): Date;
 }
 
 type EndPlan = Extract<Plan, { kind: 'end' }>;
@@ -33,8 +37,8 @@ export interface Leaving {
   readonly hasPod: boolean;
   /** Images that the disk is still to be saved for. */
   readonly unsaved: readonly string[];
-  /** They are not to get it. */
-  readonly isGivenUp: boolean;
+  /** Until when they may wait for it, in milliseconds since 1970; undefined: they are not to get it. */
+  readonly endsAt: number | undefined;
 }
 
 /**
@@ -50,7 +54,8 @@ export async function letGo(parts: DeletionParts, vm: Vm, seen: Leaving): Promis
   if (!seen.hasFinalizer) return true;
   if (!seen.hasPod && (await hasPodNow(client, vm))) return false;
   const unsaved = await unsavedOf(parts, vm, seen);
-  const kept = await leaveClaims(client, vm, isAtStake(vm, seen) && unsaved.length > 0);
+  const isKept = isAtStake(vm, seen) && unsaved.length > 0 && (await leftMs(parts, vm, seen.endsAt)) > 0;
+  const kept = await leaveClaims(client, vm, isKept);
   // Once that has come through: a claim that may not be deleted is tried again and again.
   tellAbandoned(recorder, vm, unsaved);
   for (const claim of kept) tellKept(recorder, vm, claim);
@@ -59,8 +64,8 @@ export async function letGo(parts: DeletionParts, vm: Vm, seen: Leaving): Promis
 }
 
 /** Whether a disk would be deleted that somebody may still wait for. One on which nothing has ever run holds nothing. */
-function isAtStake(vm: Vm, { isGivenUp }: Leaving): boolean {
-  return !isGivenUp && mayKeepDisk(vm) && goesWithVm(vm) && !goesAsNeverRun(vm);
+function isAtStake(vm: Vm, { endsAt }: Leaving): boolean {
+  return endsAt !== undefined && mayKeepDisk(vm) && goesWithVm(vm) && !goesAsNeverRun(vm);
 }
 
 /** The cache may not know yet who asked for the disk, and kube-apiserver does. */
@@ -71,6 +76,15 @@ async function unsavedOf(
 ): Promise<readonly string[]> {
   if (seen.unsaved.length > 0 || !isAtStake(vm, seen)) return seen.unsaved;
   return unsavedImages(vm, await liveImages(vm.metadata.namespace));
+}
+
+/** How much longer those who want the disk of a VM that is being deleted may wait: our clock alone ends no save that is under way. */
+function leftMs(
+  { client, now }: Pick<DeletionParts, 'client' | 'now'>,
+  { metadata: { name, namespace } }: Vm,
+  endsAt = 0,
+): Promise<number> {
+  return msUntil(client, resourcePath(vms, { name, namespace }), { endsAt, now: now().getTime() });
 }
 
 function tellKept(recorder: EventRecorder, vm: Vm, { name, field }: DiskClaim): void {
@@ -97,17 +111,20 @@ async function hasPodNow(client: KubeClient, vm: Vm): Promise<boolean> {
 
 /**
  * What the end of a guest still waits for: the cache may not know yet who asked for the disk before its VM was deleted, and kube-apiserver
- * does.
+ * does; and our clock may be ahead of the one that counts.
  */
 export async function stillWanted(
-  { expectations, liveImages }: Pick<DeletionParts, 'expectations' | 'liveImages'>,
+  parts: Pick<DeletionParts, 'client' | 'expectations' | 'liveImages' | 'now'>,
   vm: Vm,
   { pod, settings, endsAt }: EndPlan,
 ): Promise<HoldPlan | undefined> {
+  const { expectations, liveImages } = parts;
   if (endsAt === undefined || expectations.isDeleted(pod)) return undefined;
   const unsaved = unsavedImages(vm, await liveImages(pod.metadata.namespace));
   if (unsaved.length === 0) return undefined;
-  return { kind: 'hold', pod, settings, message: savingMessage(unsaved, endsAt), endsAt };
+  const left = await leftMs(parts, vm, endsAt);
+  if (left <= 0) return undefined;
+  return { kind: 'hold', pod, settings, message: savingMessage(unsaved, endsAt), leftMs: left };
 }
 
 /** Ends the guest of a VM that is being deleted, and whose disk nobody waits for (`stillWanted`). */

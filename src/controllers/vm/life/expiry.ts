@@ -3,10 +3,11 @@ import { nodes, persistentVolumeClaims, pods, vmConfigs, vmPools, vms } from '..
 import type { Vm } from '../../../api/vm.ts';
 import type { KubeObject, Resource } from '../../../api/object.ts';
 import { resourcePath } from '../../../kube/path.ts';
-import type { KubeClient, RawResponse } from '../../../kube/types.ts';
+import type { KubeClient } from '../../../kube/types.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
 import type { Observed } from '../decide.ts';
 import { ignoring } from '../../../controller/ignoring.ts';
+import { servedAt } from '../../../controller/servedtime.ts';
 import { podAmong, podNamesOf } from '../names.ts';
 import { claimNameOf } from '../facts/claim.ts';
 import type { Runners } from '../runner/runners.ts';
@@ -98,12 +99,7 @@ async function evidenceNow(vm: Vm, client: KubeClient): Promise<EvidenceNow | un
   if (current.metadata.deletionTimestamp !== undefined) return undefined;
   const nodeName = pod === undefined ? undefined : nodeOf(pod);
   const node = nodeName === undefined ? undefined : await found(client, nodes, nodeName);
-  return { vm: current, pod, node, claim, runner: undefined, servedAt: dateOf(reply) };
-}
-
-function dateOf({ headers: { date } }: Pick<RawResponse, 'headers'>): number {
-  const time = typeof date === 'string' ? Date.parse(date) : NaN;
-  return Number.isNaN(time) ? Infinity : time;
+  return { vm: current, pod, node, claim, runner: undefined, servedAt: servedAt(reply) };
 }
 
 function found<T extends KubeObject>(

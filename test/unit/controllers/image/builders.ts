@@ -49,7 +49,6 @@ export function observed(disk: Image, more: Partial<Observed> = {}): Observed {
     worker: undefined,
     hasPods: false,
     hasOldPods: false,
-    lostAt: undefined,
     copySource: undefined,
     vmSource: undefined,
     withdrawn: undefined,

@@ -303,11 +303,6 @@ describe('what is decided for a disk', () => {
       { kind: 'stopWorkers' },
     ],
     [
-      'pods of an older request on their way out are looked at again then',
-      observed(anImage(remote), { hasPods: true, hasOldPods: true, lostAt: 1_000_500 }),
-      { kind: 'stopWorkers', requeueAfterMs: 500 },
-    ],
-    [
       'a source that is being deleted stalls the copy, and that is said',
       observed(anImage({ image: { name: 'x' } }), { copySource: { state: 'Leaving', status: { digest } } }),
       {
@@ -383,16 +378,6 @@ describe('what is decided for a disk', () => {
     [
       'deletion ends the work first',
       observed(anImage(remote, undefined, deleted), { hasPods: true }),
-      { kind: 'stopWorkers' },
-    ],
-    [
-      'deletion looks again at workers that are on their way out when their nodes are taken for lost',
-      observed(anImage(remote, undefined, deleted), { hasPods: true, lostAt: 1_000_500 }),
-      { kind: 'stopWorkers', requeueAfterMs: 500 },
-    ],
-    [
-      'deletion gives such workers up then',
-      observed(anImage(remote, undefined, deleted), { hasPods: true, lostAt: 999_999 }),
       { kind: 'stopWorkers' },
     ],
     ['deletion empties the store', observed(anImage(remote, { digest }, deleted)), { kind: 'purge' }],

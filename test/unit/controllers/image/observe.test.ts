@@ -178,14 +178,3 @@ test('copies that are not done use a disk that is being deleted, but not one tha
   expect(look(going, { disks: [going, copy] }).users).toBe('Image mine');
   expect(look(going, { disks: [copy] }).users).toBeUndefined();
 });
-
-test('worker pods that are being deleted are given up a minute after they should have ended', () => {
-  const disk = anImage({ remote: { reference: 'r.example.com/a:1' } });
-  const ending = (name: string, deletionTimestamp: string): Pod => {
-    const { metadata, ...rest } = pod(name);
-    return { ...rest, metadata: { ...metadata, deletionTimestamp } };
-  };
-  expect(look(disk, { pods: [pod('svc3-worker-before')] }).lostAt).toBeUndefined();
-  const pods = [ending('one', '2026-11-01T09:59:30Z'), ending('two', '2026-11-01T09:59:10Z')];
-  expect(look(disk, { pods }).lostAt).toBe(now + 10_000);
-});

@@ -29,6 +29,8 @@ let others: Disk[];
 let pods: Pod[];
 let vms: Vm[];
 let nowMs: number;
+/** How far kube-apiserver's clock is behind ours, in milliseconds. */
+let aheadMs: number;
 let store: MemoryRegistry;
 let isNamespaceGoing: boolean;
 let storeSettings: { url: string; prefix: string };
@@ -72,6 +74,11 @@ const client = {
     if (found === undefined) throw missing();
     return found;
   },
+  async request({ path }: { path: string }) {
+    if (!pods.some(({ metadata }) => path === `/api/v1/namespaces/team/pods/${metadata.name}`))
+      throw missing();
+    return { headers: { date: new Date(nowMs - aheadMs).toUTCString() } };
+  },
   async apply({ plural }: Named, { metadata, status }: KubeObject & { status?: ImageStatus }) {
     calls.push(`apply ${plural}`);
     if (plural === 'secrets' && secretRefusal !== undefined) throw secretRefusal;
@@ -113,6 +120,7 @@ const runner = {
 
 beforeEach(() => {
   nowMs = start;
+  aheadMs = 0;
   version = 1;
   calls = [];
   opened = [];
@@ -574,6 +582,17 @@ describe('a worker pod', () => {
     },
   );
 
+  test.each(['create', 'before'])(
+    'for %s is not given up by our clock alone: it may still put into the store what is to go from there',
+    async (request) => {
+      given(remote);
+      pods = [aWorker({ phase: 'Running' }, request, { deletionTimestamp: '2026-11-01T09:59:00Z' })];
+      aheadMs = 50_000;
+      expect(await pass()).toEqual({ requeueAfterMs: 50_000 });
+      expect(calls).toEqual([]);
+    },
+  );
+
   test('of a request before goes before there is another', async () => {
     given(remote);
     pods = [aWorker({ phase: 'Running' }, 'before')];
@@ -730,6 +749,9 @@ describe('an Image that is being deleted', () => {
     expect(await pass()).toEqual({ requeueAfterMs: 10_000 });
     expect(calls).toEqual([]);
     nowMs += 10_000;
+    aheadMs = 3_000;
+    expect(await pass()).toEqual({ requeueAfterMs: 3_000 });
+    nowMs += 3_000;
     await pass();
     await pass();
     expect([calls, stored]).toEqual([['delete pods at once', 'release'], undefined]);

@@ -155,15 +155,15 @@ const rows: Row[] = [
       kind: 'hold',
       message:
         'the VM is being deleted; it waits until images a, b are saved, at most until 2026-11-01T11:00:30Z',
-      endsAt: Date.parse(deleted) + 3_600_000,
+      leftMs: 3_570_000,
     },
   },
   {
-    sentence: 'a deletion does not wait longer than it may',
+    sentence: 'a deletion does not wait longer than it may, for all that our clock says',
     vm: going,
     pod: aPod(),
     more: { unsaved: ['a'], saveWaitMs: 30_000 },
-    plan: { kind: 'end', endsAt: undefined },
+    plan: { kind: 'end', endsAt: Date.parse(deleted) + 30_000 },
   },
   {
     sentence: 'a deletion does not wait where somebody says so',
@@ -180,22 +180,17 @@ const rows: Row[] = [
     plan: { kind: 'end', endsAt: undefined },
   },
   {
-    sentence: 'a VM whose disk is still to be saved is let go without a pod, and nobody has given that up',
+    sentence:
+      'a VM whose disk is still to be saved is let go without a pod, with the time until when that is waited for',
     vm: going,
     more: { unsaved: ['a'] },
-    plan: { kind: 'finalize', isHeld: true, isGivenUp: false },
+    plan: { kind: 'finalize', isHeld: true, endsAt: Date.parse(deleted) + 3_600_000 },
   },
   {
-    sentence: 'until it has taken too long',
-    vm: going,
-    more: { unsaved: ['a'], saveWaitMs: 30_000 },
-    plan: { kind: 'finalize', isHeld: true, isGivenUp: true },
-  },
-  {
-    sentence: 'or somebody says so',
+    sentence: 'or without one where somebody says so',
     vm: goingUnsaved,
     more: { unsaved: ['a'] },
-    plan: { kind: 'finalize', isHeld: true, isGivenUp: true },
+    plan: { kind: 'finalize', isHeld: true, endsAt: undefined },
   },
   {
     sentence: 'without our finalizer there is nothing to write',

@@ -41,6 +41,8 @@ const provide = vi.fn(async () => ({ kind: 'enough' }));
 /** What kube-apiserver has of the VM. */
 let live: Vm | undefined;
 let liveClaim: PersistentVolumeClaim | undefined;
+/** When kube-apiserver answers, by its own clock; undefined: it does not say. */
+let servedAt: string | undefined;
 let triedInVainMs: number | undefined;
 let isChosenHere: boolean;
 const noteGivenUp = vi.fn();
@@ -59,7 +61,7 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
     if (kind === 'PersistentVolumeClaim' && liveClaim !== undefined) return liveClaim;
     throw new Svc3Error('NotFound', 'no such object');
   };
-  const request = async () => ({ status: 200, headers: {}, body: await get({ kind: 'VM' }) });
+  const request = async () => ({ status: 200, headers: { date: servedAt }, body: await get({ kind: 'VM' }) });
   const client = { apply, get, request, patch, delete: remove };
   const recorder = { event };
   const memory = { forget };
@@ -125,6 +127,7 @@ beforeEach(() => {
   saveWaitMs = 0;
   live = undefined;
   liveClaim = undefined;
+  servedAt = undefined;
   triedInVainMs = undefined;
   isChosenHere = true;
   guestWaits = false;
@@ -524,6 +527,41 @@ describe('a pass', () => {
     await aReconciler({}).reconcile('team/web');
     expect([shutDown.mock.calls, remove.mock.calls]).toEqual([[], []]);
     expect(readyOf()).toMatchObject({ reason: 'Terminating' });
+  });
+
+  describe('over a VM that is deleted, by a clock that says that the time to save its disk is over', () => {
+    beforeEach(() => {
+      vm = aVm({
+        metadata: { ...aVm().metadata, ...held, deletionTimestamp: '2026-11-01T10:00:10Z' },
+        status: { effective, powerState: 'Running' },
+      });
+      live = vm;
+      saveWaitMs = 30_000;
+      [images, liveImages] = [[aSave()], [aSave()]];
+    });
+
+    test('leaves the guest as it is until kube-apiserver’s clock says so too', async () => {
+      servedAt = 'Sun, 01 Nov 2026 10:00:12 GMT';
+      expect(await aReconciler({}).reconcile('team/web')).toEqual({ requeueAfterMs: 28_000 });
+      expect([isShutDown.mock.calls, remove.mock.calls]).toEqual([[], []]);
+      expect(readyOf()).toMatchObject({ reason: 'Terminating' });
+    });
+
+    test.each([
+      ['says so', () => (servedAt = 'Sun, 01 Nov 2026 10:00:40 GMT')],
+      ['is not told', () => undefined],
+    ])('ends it where that %s', async (_what, given) => {
+      given();
+      await aReconciler({}).reconcile('team/web');
+      expect(remove).toHaveBeenCalledOnce();
+    });
+
+    test('ends it at once where the save is done by now', async () => {
+      servedAt = 'Sun, 01 Nov 2026 10:00:12 GMT';
+      liveImages = [];
+      await aReconciler({}).reconcile('team/web');
+      expect(remove).toHaveBeenCalledOnce();
+    });
   });
 
   describe('over a VM whose disk is to be larger', () => {

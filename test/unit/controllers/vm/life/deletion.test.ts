@@ -23,7 +23,9 @@ const vm = aVm({
   },
 });
 
-const given = { hasFinalizer: true, hasPod: false, unsaved: [], isGivenUp: false };
+/** An hour after the deletion. */
+const endsAt = Date.parse('2026-11-01T12:00:00Z');
+const given = { hasFinalizer: true, hasPod: false, unsaved: [], endsAt };
 
 const aSave = {
   metadata: { name: 'saved', namespace: 'team', creationTimestamp: '2026-11-01T10:30:00Z' },
@@ -32,6 +34,8 @@ const aSave = {
 
 let there: Pod | undefined;
 let images: Image[];
+/** Our clock, and kube-apiserver's. */
+let [now, servedAt]: string[] = [];
 const patch = vi.fn(async () => vm);
 const remove = vi.fn(async () => undefined);
 const event = vi.fn();
@@ -44,9 +48,11 @@ const parts = {
       if (there === undefined) throw new Svc3Error('NotFound', 'no pod');
       return there;
     },
+    request: async () => ({ status: 200, headers: { date: servedAt }, body: vm }),
     patch,
     delete: remove,
   },
+  now: () => new Date(now ?? ''),
   recorder: { event },
   expectations: { isDeleted: () => false, deletedPod, vms },
   liveImages: async () => images,
@@ -55,6 +61,7 @@ const parts = {
 beforeEach(() => {
   there = undefined;
   images = [];
+  [now, servedAt] = ['2026-11-01T11:30:00Z', 'Sun, 01 Nov 2026 11:30:00 GMT'];
   vi.clearAllMocks();
 });
 
@@ -101,7 +108,7 @@ describe('a VM that is being deleted and whose pod the cache does not show', () 
 
 describe('the guest of a VM that is being deleted', () => {
   const pod = aPod();
-  const plan = { kind: 'end', pod, settings: undefined, endsAt: 1_793_534_400_000 } as const;
+  const plan = { kind: 'end', pod, settings: undefined, endsAt } as const;
 
   test('ends', async () => {
     expect(await stillWanted(parts, vm, plan)).toBeUndefined();
@@ -119,15 +126,23 @@ describe('the guest of a VM that is being deleted', () => {
     expect(await stillWanted(parts, vm, plan)).toMatchObject({
       kind: 'hold',
       message: expect.stringContaining('it waits until image saved is saved'),
+      leftMs: 1_800_000,
     });
   });
 
-  test('ends all the same when the time to wait is over', async () => {
+  test('goes on where our clock is ahead, for as long as kube-apiserver’s says', async () => {
     images = [aSave];
-    const over = { ...plan, endsAt: undefined };
-    expect(await stillWanted(parts, vm, over)).toBeUndefined();
-    await endGuest(parts, over);
-    expect(remove).toHaveBeenCalled();
+    [now, servedAt] = ['2026-11-01T12:10:00Z', 'Sun, 01 Nov 2026 11:10:00 GMT'];
+    expect(await stillWanted(parts, vm, plan)).toMatchObject({ kind: 'hold', leftMs: 3_000_000 });
+  });
+
+  test.each<[string, Partial<typeof plan>]>([
+    ['the time to wait is over by both clocks', {}],
+    ['nobody is to wait', { endsAt: undefined as never }],
+  ])('ends all the same where %s', async (_what, more) => {
+    images = [aSave];
+    [now, servedAt] = ['2026-11-01T12:00:00Z', 'Sun, 01 Nov 2026 12:00:00 GMT'];
+    expect(await stillWanted(parts, vm, { ...plan, ...more })).toBeUndefined();
   });
 });
 
@@ -168,9 +183,25 @@ describe('the Persistent disk of a VM that goes without a pod, and is to go with
     expect(told()).toEqual(['SaveAbandoned', 'DiskKept']);
   });
 
+  test('stays also where our clock alone says that the time to save it is over', async () => {
+    images = [aSave];
+    [now, servedAt] = ['2026-11-01T12:10:00Z', 'Sun, 01 Nov 2026 11:10:00 GMT'];
+    expect(await letGo(withClaim(), one, { ...given, unsaved: ['saved'] })).toBe(true);
+    expect(remove).not.toHaveBeenCalled();
+    expect(told()).toEqual(['SaveAbandoned', 'DiskKept']);
+  });
+
+  test('goes where that is so by kube-apiserver’s clock as well', async () => {
+    images = [aSave];
+    [now, servedAt] = ['2026-11-01T12:10:00Z', 'Sun, 01 Nov 2026 12:00:00 GMT'];
+    expect(await letGo(withClaim(), one, given)).toBe(true);
+    expect(remove).toHaveBeenCalledOnce();
+    expect(told()).toEqual(['SaveAbandoned']);
+  });
+
   test.each<[what: string, which: Vm, seen: Partial<Leaving>, events: string[]]>([
     ['nobody waits for it', one, {}, []],
-    ['that was given up', one, { unsaved: ['saved'], isGivenUp: true }, ['SaveAbandoned']],
+    ['nobody is to wait for it', one, { unsaved: ['saved'], endsAt: undefined }, ['SaveAbandoned']],
     ['nothing has ever run on it', neverRan, { unsaved: ['saved'] }, ['SaveAbandoned']],
   ])('goes where %s', async (_what, which, seen, events) => {
     expect(await letGo(withClaim(), which, { ...given, ...seen })).toBe(true);
@@ -182,7 +213,7 @@ describe('the Persistent disk of a VM that goes without a pod, and is to go with
 
   test('is said to be lost only once it may be deleted', async () => {
     remove.mockRejectedValueOnce(new Svc3Error('Forbidden', 'a policy denies it'));
-    const seen = { ...given, unsaved: ['saved'], isGivenUp: true };
+    const seen = { ...given, unsaved: ['saved'], endsAt: undefined };
     await expect(letGo(withClaim(), one, seen)).rejects.toThrow('a policy denies it');
     expect(told()).toEqual([]);
     expect(await letGo(withClaim(), one, seen)).toBe(true);
