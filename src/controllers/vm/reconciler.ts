@@ -1,5 +1,6 @@
 import { longestMessage } from '../../api/condition.ts';
 import type { Pod } from '../../api/core.ts';
+import { isOwnedBy } from '../../api/owner.ts';
 import { conditionTypes } from '../../api/reasons.ts';
 import { pods, vms } from '../../api/resources.ts';
 import type { EffectiveSettings, Vm } from '../../api/vm.ts';
@@ -240,7 +241,8 @@ export class VmReconciler {
     { isHeld, endsAt }: Extract<Plan, { kind: 'finalize' }>,
   ): Promise<ReconcileResult | void> {
     const { vm, pod, unsaved } = pass.observed;
-    const seen = { hasFinalizer: isHeld, hasPod: pod !== undefined, unsaved, endsAt };
+    const hasPod = pod !== undefined && isOwnedBy(pod, vm);
+    const seen = { hasFinalizer: isHeld, hasPod, unsaved, endsAt };
     try {
       if (!(await letGo(this.#parts, vm, seen))) return { requeueAfterMs: cacheLagMs };
     } catch (error) {

@@ -34,6 +34,7 @@ export type HoldPlan = Extract<Plan, { kind: 'hold' }>;
 /** What is seen of a VM that is being deleted and has no guest. */
 export interface Leaving {
   readonly hasFinalizer: boolean;
+  /** The cache shows its own pod: that of a lost node. */
   readonly hasPod: boolean;
   /** Images that the disk is still to be saved for. */
   readonly unsaved: readonly string[];

@@ -43,6 +43,7 @@ let live: Vm | undefined;
 let liveClaim: PersistentVolumeClaim | undefined;
 /** When kube-apiserver answers, by its own clock; undefined: it does not say. */
 let servedAt: string | undefined;
+let livePod: Pod | undefined;
 let triedInVainMs: number | undefined;
 let isChosenHere: boolean;
 const noteGivenUp = vi.fn();
@@ -58,6 +59,7 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
   const expectations = new VmExpectations(pods as never, () => 0);
   const get = async ({ kind }: { readonly kind: string }) => {
     if (kind === 'VM' && live !== undefined) return live;
+    if (kind === 'Pod' && livePod !== undefined) return livePod;
     if (kind === 'PersistentVolumeClaim' && liveClaim !== undefined) return liveClaim;
     throw new Svc3Error('NotFound', 'no such object');
   };
@@ -128,6 +130,7 @@ beforeEach(() => {
   live = undefined;
   liveClaim = undefined;
   servedAt = undefined;
+  livePod = undefined;
   triedInVainMs = undefined;
   isChosenHere = true;
   guestWaits = false;
@@ -527,6 +530,20 @@ describe('a pass', () => {
     await aReconciler({}).reconcile('team/web');
     expect([shutDown.mock.calls, remove.mock.calls]).toEqual([[], []]);
     expect(readyOf()).toMatchObject({ reason: 'Terminating' });
+  });
+
+  test('over a VM that is deleted does not let go of it while kube-apiserver has its pod, whosever the cache shows under that name', async () => {
+    const deletionTimestamp = '2026-11-01T10:00:30Z';
+    vm = aVm({ metadata: { ...aVm().metadata, ...held, deletionTimestamp }, status: { effective } });
+    const [owner] = aPod().metadata.ownerReferences ?? [];
+    const ownerReferences = [{ ...owner!, uid: 'old-uid' }];
+    pod = aPod({ metadata: { uid: 'old-pod', deletionTimestamp, ownerReferences } });
+    livePod = aPod();
+    expect(await aReconciler().reconcile('team/web')).toEqual({ requeueAfterMs: 1_000 });
+    expect(patch).not.toHaveBeenCalled();
+    livePod = undefined;
+    expect(await aReconciler().reconcile('team/web')).toBeUndefined();
+    expect(patch).toHaveBeenCalledOnce();
   });
 
   describe('over a VM that is deleted, by a clock that says that the time to save its disk is over', () => {
