@@ -1,4 +1,4 @@
-import { open, readFile, rename, rm, stat, statfs } from 'node:fs/promises';
+import { readFile, rm, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { z } from 'zod';
 import { Svc3Error } from '../errors.ts';
@@ -13,6 +13,7 @@ import { raceAbort, type Qmp } from './qmp.ts';
 import { describeMachine, hasDrive, readHostCpu, withKnownDevices } from './savedmachine.ts';
 import { catchUp } from './standstill.ts';
 import type { DiskStamp, SavedState, StateFile } from './statefile.ts';
+import { flushFile, putInPlace } from './storage.ts';
 import { ColdStart, loadMemory, loadSeconds, type Launch } from './warmstart.ts';
 import type { Running } from './watch.ts';
 
@@ -36,13 +37,13 @@ const withMemoryAway: ReadonlySet<string> = new Set(['finish-migrate', 'postmigr
 export class Hibernation {
   readonly #folders: Pick<RunnerFolders, 'state'>;
   readonly #state: StateFile;
-  readonly #flush: typeof flush;
+  readonly #flush: typeof flushFile;
 
-  /** @param flushFile - only tests have another */
-  constructor(folders: Pick<RunnerFolders, 'state'>, state: StateFile, flushFile = flush) {
+  /** @param flush - of the memory's file; only tests have another */
+  constructor(folders: Pick<RunnerFolders, 'state'>, state: StateFile, flush = flushFile) {
     this.#folders = folders;
     this.#state = state;
-    this.#flush = flushFile;
+    this.#flush = flush;
   }
 
   get #file(): string {
@@ -106,7 +107,7 @@ export class Hibernation {
       await migrateOut(qmp, draft, { capability: 'mapped-ram', signal });
       // What QEMU has written may lie in the node's page cache: a slow disk takes its time for it here.
       await unlessAborted(this.#flush(draft), signal);
-      await rename(draft, this.#file);
+      await unlessAborted(putInPlace(draft, this.#file), signal);
       const qemu = await qemuVersion(qmp);
       const found = { qemu, diskBytes: await overlaySize(input.overlay), hostCpu: await readHostCpu() };
       const machine = describeMachine(input, found);
@@ -197,15 +198,6 @@ async function ownBytes(pid: number): Promise<number> {
 /** What nobody can end is left to itself. */
 export async function unlessAborted(work: Promise<unknown>, signal: AbortSignal): Promise<void> {
   await raceAbort(work, signal);
-}
-
-async function flush(path: string): Promise<void> {
-  const file = await open(path, 'r');
-  try {
-    await file.sync();
-  } finally {
-    await file.close();
-  }
 }
 
 /** What tells that somebody has written to the disks. */

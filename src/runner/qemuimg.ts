@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
-import { chmod, rename, rm } from 'node:fs/promises';
-import { fileMode } from './storage.ts';
+import { chmod, rm } from 'node:fs/promises';
+import { fileMode, putInPlace } from './storage.ts';
 
 /** Runs qemu-img without a shell; throws with its last words. */
 export function qemuImg(
@@ -31,5 +31,5 @@ export async function makeDisk(path: string, argsOf: (path: string) => readonly 
   await qemuImg(argsOf(draft));
   // qemu-img lets the group of a file read it at most.
   await chmod(draft, fileMode);
-  await rename(draft, path);
+  await putInPlace(draft, path);
 }

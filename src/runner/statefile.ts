@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import { appendFile, open, readFile, rename, rm, stat } from 'node:fs/promises';
+import { appendFile, open, readFile, rm, stat } from 'node:fs/promises';
 import { z } from 'zod';
 import { SavedMachine } from '../api/memory.ts';
 import { BootSettings, RunnerPort, RunnerSpec } from '../api/runner.ts';
 import { messageOf } from '../errors.ts';
 import { RunnerFailure } from './failure.ts';
-import { asStorage, fileMode, isForWantOfRoom } from './storage.ts';
+import { asStorage, fileMode, flushFolder, isForWantOfRoom, putInPlace } from './storage.ts';
 
 /** A disk as it was at a moment: its file, bytes, and nanoseconds since 1970. */
 export const DiskStamp = z.object({ path: z.string(), size: z.string(), modified: z.string() });
@@ -85,15 +85,20 @@ export class StateFile {
   readonly #path: string;
   readonly #spare: string;
   readonly #podUid: string | undefined;
+  readonly #flush: typeof flushFolder;
   #current: SavedState;
   #last: Promise<unknown> = Promise.resolve();
 
-  /** @param fresh - what holds where nothing has been written yet. */
-  constructor(path: string, podUid: string | undefined, fresh: SavedState) {
+  /**
+   * @param fresh - what holds where nothing has been written yet
+   * @param flush - of the file's folder; only tests have another
+   */
+  constructor(path: string, podUid: string | undefined, fresh: SavedState, flush = flushFolder) {
     this.#path = path;
     this.#spare = `${path}.spare`;
     this.#podUid = podUid;
     this.#current = fresh;
+    this.#flush = flush;
   }
 
   get current(): SavedState {
@@ -121,7 +126,7 @@ export class StateFile {
   }
 
   /**
-   * Atomic: a crash leaves the old or the new content. One after the other: the guest's own end is written beside the verbs. What could not be
+   * Atomic: a crash leaves the old or the new content, and after a save a power cut leaves the new one. One after the other: the guest's own end is written beside the verbs. What could not be
    * written does not hold.
    */
   save(change: Partial<SavedState>): Promise<void> {
@@ -147,11 +152,11 @@ export class StateFile {
 
   async #put(content: string): Promise<void> {
     try {
-      await writeWhole(this.#path, content);
+      await writeWhole(this.#path, content, this.#flush);
     } catch (error) {
       if (!isForWantOfRoom(error)) throw error;
       await rm(this.#spare, { force: true });
-      await writeWhole(this.#path, content);
+      await writeWhole(this.#path, content, this.#flush);
     } finally {
       await this.#reserve();
     }
@@ -171,8 +176,8 @@ function onlyWithout(cause: unknown): undefined {
   throw new RunnerFailure('StartFailed', `the VM's state cannot be read: ${messageOf(cause)}`, { cause });
 }
 
-/** Whole or not at all: a node may lose its power at any moment. */
-export async function writeWhole(path: string, content: string): Promise<void> {
+/** Whole or not at all, and there to stay: a node may lose its power at any moment. */
+export async function writeWhole(path: string, content: string, flush = flushFolder): Promise<void> {
   const draft = `${path}.new`;
   const file = await open(draft, 'w', fileMode);
   try {
@@ -181,5 +186,5 @@ export async function writeWhole(path: string, content: string): Promise<void> {
   } finally {
     await file.close();
   }
-  await rename(draft, path);
+  await putInPlace(draft, path, flush);
 }

@@ -1,5 +1,5 @@
-import { chmod, lstat, readdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { chmod, lstat, open, readdir, rename } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { messageOf } from '../errors.ts';
 import { RunnerFailure } from './failure.ts';
 
@@ -31,6 +31,40 @@ async function addRights(path: string, rights: number): Promise<void> {
   } catch {
     // Another user's: whoever made it can open it.
   }
+}
+
+/** Has what was written of a file come to the disk. */
+export async function flushFile(path: string): Promise<void> {
+  const file = await open(path, 'r');
+  try {
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+/** What file systems say that flush no folders, or let not everybody read them. */
+const unflushed: ReadonlySet<unknown> = new Set(['EACCES', 'EBADF', 'EINVAL']);
+
+/** Has the names in a folder come to the disk, as far as its file system does that. */
+export async function flushFolder(path: string): Promise<void> {
+  try {
+    await flushFile(path);
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && unflushed.has(error.code))) throw error;
+  }
+}
+
+/**
+ * Gives a file that is whole its name, in place of what had it, and lets no power cut undo that: the name is in the folder, which the flush of the
+ * file leaves in memory (fsync(2)).
+ *
+ * @param draft - in the same folder
+ * @param flush - of the folder; only tests have another
+ */
+export async function putInPlace(draft: string, path: string, flush = flushFolder): Promise<void> {
+  await rename(draft, path);
+  await flush(dirname(path));
 }
 
 const full = /No space left|ENOSPC|Disk quota|EDQUOT/i;

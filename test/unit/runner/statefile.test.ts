@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, readFile, rm, stat, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { beforeEach, expect, onTestFinished, test } from 'vitest';
+import { dirname, join } from 'node:path';
+import { beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { RunnerSpec } from '../../../src/api/runner.ts';
 import { type SavedState, startingState, StateFile } from '../../../src/runner/statefile.ts';
 
@@ -27,6 +27,32 @@ test('what could not be written does not hold: whoever asks again writes it', as
   await rm(`${path}.new`, { recursive: true });
   await file.save({ claimedBy });
   expect(await written()).toEqual({ ...fresh, claimedBy, podUid: 'pod' });
+});
+
+test('is done when its name is on the disk too: a power cut leaves what was acknowledged', async () => {
+  const flushing = Promise.withResolvers<string>();
+  const flushed = Promise.withResolvers<void>();
+  const flush = (folder: string) => {
+    flushing.resolve(folder);
+    return flushed.promise;
+  };
+  const slow = new StateFile(path, 'pod', fresh, flush);
+  const done = vi.fn();
+  const saved = slow.save({ powerState: 'Suspended' }).then(done);
+  expect(await flushing.promise).toBe(dirname(path));
+  expect(await written()).toMatchObject({ powerState: 'Suspended' });
+  expect([slow.current.powerState, done.mock.calls]).toEqual(['Running', []]);
+  flushed.resolve();
+  await saved;
+  expect(slow.current.powerState).toBe('Suspended');
+});
+
+test('does not hold where the disk does not take its name', async () => {
+  const broken = new StateFile(path, 'pod', fresh, () => Promise.reject(new Error('EIO: i/o error, fsync')));
+  await expect(broken.save({ powerState: 'Suspended' })).rejects.toThrow(
+    "the VM's state cannot be written: EIO",
+  );
+  expect(broken.current.powerState).toBe('Running');
 });
 
 test('of changes that come at once none is lost, and none disturbs another', async () => {

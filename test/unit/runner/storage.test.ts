@@ -1,8 +1,8 @@
-import { chmod, mkdir, mkdtemp, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readdir, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
-import { openToGroup } from '../../../src/runner/storage.ts';
+import { openToGroup, putInPlace } from '../../../src/runner/storage.ts';
 
 let folder: string;
 
@@ -17,6 +17,17 @@ async function write(name: string, mode: number): Promise<void> {
   await writeFile(join(folder, name), name);
   await chmod(join(folder, name), mode);
 }
+
+test('a file has its name before the folder is flushed, and flushing one that is there does no harm', async () => {
+  const seen: [string, string[]][] = [];
+  await write('disk.new', 0o660);
+  await putInPlace(join(folder, 'disk.new'), join(folder, 'disk'), async (path) => {
+    seen.push([path, await readdir(path)]);
+  });
+  expect(seen).toEqual([[folder, ['disk']]]);
+  await putInPlace(join(folder, 'disk'), join(folder, 'again'));
+  expect(await readdir(folder)).toEqual(['again']);
+});
 
 test('what runners of before have made for their own user is opened to the group, and nothing is taken from anybody', async () => {
   await mkdir(join(folder, 'exports'));
