@@ -104,7 +104,7 @@ export const annotations = {
   poolRevision: 'svc3.dev/pool-revision',
   /** On ServiceAccounts in `svc3-users`: the person's real name. */
   displayName: 'svc3.dev/display-name',
-  /** On Secrets in `svc3-credentials` that CLI or HTTP wrote for a RegistryCredential that was there: its UID. */
+  /** On Secrets in `svc3-credentials` that CLI or HTTP wrote for a RegistryCredential that was there: its UID. Empty where they looked for one to delete the Secret. */
   credentialUid: 'svc3.dev/credential-uid',
   /** On ServiceAccounts that CLI or HTTP makes, until their role is bound: that role. */
   accountRole: 'svc3.dev/account-role',

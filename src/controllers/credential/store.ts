@@ -10,6 +10,7 @@ import { parseServer } from '../../registry/identity.ts';
 import {
   basicAuthSecret,
   createSecret,
+  deleteLeftSecret,
   deleteUnchanged,
   isSameVersion,
   ofCredential,
@@ -206,13 +207,18 @@ class Overtaken extends Svc3Error {
   }
 }
 
-/** Its Secret is removed by the operator. @throws NotFound, naming `server` */
+/**
+ * Its Secret is removed by the operator. Where there is only a Secret, left by an add that was cut off before its object, that is removed.
+ *
+ * @throws NotFound, naming `server`
+ */
 export async function removeCredential(client: KubeClient, namespace: string, server: string): Promise<void> {
   const { name } = parseServer(server);
   try {
     await client.delete(registryCredentials, { name, namespace });
   } catch (error) {
     if (!isSvc3Error(error, 'NotFound')) throw error;
+    if (await deleteLeftSecret(client, { namespace, name })) return;
     throw new Svc3Error('NotFound', `there is no credential for ${server} in this namespace`, {
       details: {
         group,

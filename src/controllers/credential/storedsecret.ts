@@ -1,6 +1,6 @@
 import type { Secret } from '../../api/core.ts';
 import { annotations, labels, namespaces } from '../../api/meta.ts';
-import { secrets } from '../../api/resources.ts';
+import { registryCredentials, secrets } from '../../api/resources.ts';
 import { isSvc3Error } from '../../errors.ts';
 import type { KubeClient } from '../../kube/types.ts';
 import { basicAuthType } from './basicauth.ts';
@@ -73,6 +73,45 @@ export async function deleteUnchanged(client: KubeClient, { metadata }: Secret):
     await client.delete(secrets, { name, namespace }, { uid, resourceVersion });
   } catch (error) {
     if (!isSvc3Error(error, 'Conflict', 'NotFound')) throw error;
+  }
+}
+
+/**
+ * Deletes the Secret of a credential that was looked for and is not there: `storeCredential` was cut off before it made the object. One that somebody
+ * else made stays, and so does one that a credential names by now, of whatever namespace.
+ *
+ * The Secret is written before it is looked for these: a store that is under way and makes its object after the look finds that its own write is not
+ * the last one, and writes the Secret again; one that has made it before is seen.
+ *
+ * @param of - the credential that is not there
+ * @returns whether there was one, and it is deleted
+ */
+export async function deleteLeftSecret(
+  client: KubeClient,
+  of: { readonly namespace: string; readonly name: string },
+): Promise<boolean> {
+  const name = storedSecretName(of.namespace, of.name);
+  const found = await visible(client.get(secrets, name, namespaces.credentials));
+  if (found?.type !== basicAuthType || found.metadata.labels?.[labels.managed] !== 'true') return false;
+  const marked = await writeOver(client, ofCredential(found, ''), found);
+  if (marked === undefined) return false;
+  const { items } = await client.list(registryCredentials, {});
+  const isUsed = items.some(
+    ({ metadata, spec }) =>
+      spec.secretRef.name === name || (metadata.namespace === of.namespace && metadata.name === of.name),
+  );
+  if (isUsed) return false;
+  await deleteUnchanged(client, marked);
+  return true;
+}
+
+/** Undefined where it is not there, and where whoever asks may not see it. */
+async function visible<T>(looking: Promise<T>): Promise<T | undefined> {
+  try {
+    return await looking;
+  } catch (error) {
+    if (isSvc3Error(error, 'NotFound', 'Forbidden')) return undefined;
+    throw error;
   }
 }
 

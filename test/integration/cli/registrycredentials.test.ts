@@ -2,6 +2,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { namespaces, registryCredentials, secrets } from '../../../src/api/resources.ts';
+import { basicAuthSecret } from '../../../src/controllers/credential/storedsecret.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 import { json, ok, svc3Program } from './process.ts';
 
@@ -129,6 +130,17 @@ describe('svc3 regcred, straight on kube-apiserver', () => {
       code: 0,
       stderr: expect.stringMatching(/^Warning: http:\/\/127\.0\.0\.1:9: /m),
     });
+  });
+
+  it('removes the password that an add has left which was cut off before its object', async () => {
+    const server = 'https://six.example.com';
+    const name = `${ns}.six.example.com.443`;
+    await cluster.client.create(secrets, basicAuthSecret(name, { username: 'robot', password: canary }));
+    expect(await json(run(['list', '-o', 'json']))).not.toContainEqual(expect.objectContaining({ server }));
+    expect(await ok(run(['remove', server]))).toBe(`the credential for ${server} was removed\n`);
+    const left = cluster.client.get(secrets, name, 'svc3-credentials');
+    await expect(left).rejects.toMatchObject({ reason: 'NotFound' });
+    expect(await run(['remove', server])).toMatchObject({ code: 6 });
   });
 
   it('says what is not there', async () => {

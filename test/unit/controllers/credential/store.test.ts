@@ -70,6 +70,11 @@ const client = {
     if (found.metadata?.resourceVersion !== object.metadata?.resourceVersion) throw refused('Conflict');
     return put(resource, object);
   },
+  async list(resource: Named) {
+    called('list', resource);
+    const items = [...objects].flatMap(([key, object]) => (key.startsWith(resource.plural) ? [object] : []));
+    return { items };
+  },
   async delete(resource: Named, { name }: { name: string }, condition: { resourceVersion?: string } = {}) {
     called('delete', resource);
     const found = objects.get(keyOf(resource, name));
@@ -363,6 +368,65 @@ describe('removing a credential', () => {
     });
     once('delete registrycredentials', fails('Forbidden'));
     await expect(removeCredential(client, 'team', server)).rejects.toMatchObject({ reason: 'Forbidden' });
+  });
+
+  /** As an add leaves it that is cut off between its two writes. */
+  const cutOff = async () => {
+    once('create registrycredentials', () => {
+      throw new Error('the process was killed');
+    });
+    once(
+      'get registrycredentials',
+      () => undefined,
+      () => {
+        throw new Error('the process was killed');
+      },
+    );
+    await expect(store()).rejects.toThrow('the process was killed');
+    expect([stored(), password()]).toEqual([undefined, 'new']);
+    calls = [];
+  };
+
+  test('that was cut off before its object deletes the password that it left, once', async () => {
+    await cutOff();
+    await removeCredential(client, 'team', server);
+    expect(secret()).toBeUndefined();
+    await expect(removeCredential(client, 'team', server)).rejects.toMatchObject({ reason: 'NotFound' });
+  });
+
+  test.each<[string, () => void]>([
+    ['somebody else has made', () => void aSecret('theirs', {})],
+    ['is no login', () => void put(secrets, { ...secret()!, type: 'Opaque' } as KubeObject)],
+    [
+      'another credential names',
+      () =>
+        void put(credentials, {
+          metadata: storedMeta({ name: 'other', namespace: 'elsewhere' }),
+          spec: { secretRef: { name: `team.${name}` } },
+        } as KubeObject),
+    ],
+    ['the caller may not see', () => once('get secrets', fails('Forbidden'))],
+    ['somebody writes meanwhile', () => once('replace secrets', () => void aSecret('since'))],
+    [
+      'a credential has got that is added meanwhile',
+      () => once('list registrycredentials', () => void anObject()),
+    ],
+    ['is written by an add that is under way', () => once('delete secrets', () => void aSecret('since'))],
+  ])('leaves a Secret that %s', async (_what, given) => {
+    await cutOff();
+    given();
+    await removeCredential(client, 'team', server).catch(() => undefined);
+    expect(password()).not.toBe('');
+  });
+
+  test('does not take the password of one that is being added at the same time', async () => {
+    let removed: Promise<void> | undefined;
+    once('create registrycredentials', () => {
+      removed = removeCredential(client, 'team', server);
+    });
+    await store();
+    await removed?.catch(() => undefined);
+    expect([stored()?.spec.server, password()]).toEqual([server, 'new']);
   });
 });
 
