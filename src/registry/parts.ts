@@ -3,6 +3,7 @@ import { Readable } from 'node:stream';
 import { isSvc3Error, Svc3Error } from '../errors.ts';
 import { mediaTypes, type RegistryClient } from './client.ts';
 import { blobOf, verified } from './blob.ts';
+import { isDeletionRefused } from './deletion.ts';
 import { sizeOf, type Descriptor, type Manifest } from './manifest.ts';
 import { sendPieces } from './pieces.ts';
 
@@ -17,6 +18,11 @@ export interface PartList {
   /** Bytes of all parts. */
   readonly offset: number;
   readonly annotations: Readonly<Record<string, string>>;
+  /**
+   * Digests of the lists before it that may still be there, newest first. Without a tag nobody else finds them, and what they name stays when the
+   * registry collects its garbage.
+   */
+  readonly before: readonly string[];
   /** When it was written, in milliseconds since 1970; undefined in lists of earlier versions. */
   readonly writtenAt: number | undefined;
 }
@@ -33,12 +39,20 @@ const types = {
 } as const;
 const config = Buffer.from('{}');
 const writtenAt = 'svc3.dev/written-at';
+/** Digests with commas between them. */
+const before = 'svc3.dev/before';
+/** A registry that deletes nothing keeps them all, whatever is remembered: a manifest has 4 MiB at most, which the parts need. */
+const mostBefore = 64;
 /** What is lost at most when a process dies in the middle of a part. */
 const defaultPartBytes = 64 * 2 ** 20;
 
 /** The tag of an upload, also of one that came at once. */
 export function uploadTag(id: string): string {
   return `upload-${id}`;
+}
+
+function isUploadTag(tag: string): boolean {
+  return tag.startsWith(uploadTag(''));
 }
 
 /** Whether an image is a file in parts. */
@@ -52,7 +66,7 @@ export async function readParts(
   { repository, tag }: PartsReference,
   signal?: AbortSignal,
 ): Promise<PartList> {
-  const { digest, manifest } = await client.manifest(repository, tag, signal === undefined ? {} : { signal });
+  const { digest, manifest } = await client.manifest(repository, tag, abortable(signal));
   return listOf(digest, manifest.layers ?? [], manifest.annotations ?? {});
 }
 
@@ -66,19 +80,28 @@ function listOf(
     digest,
     parts,
     annotations,
+    before: (annotations[before] ?? '').split(',').filter((one) => /^sha256:[0-9a-f]{64}$/.test(one)),
     offset: sizeOf(parts, 'the upload'),
     writtenAt: Number.isNaN(at) ? undefined : at,
   };
 }
 
-/** Writes the list down; the one before it goes. */
+/** Writes the list down; the ones before it go. Those that the registry does not delete now are remembered in the list. */
 export async function writeParts(
   client: RegistryClient,
   { repository, tag }: PartsReference,
-  list: Pick<PartList, 'parts' | 'annotations'> & { readonly digest?: string },
+  list: Pick<PartList, 'parts' | 'annotations'> & Partial<Pick<PartList, 'digest' | 'before'>>,
 ): Promise<PartList> {
   const { parts } = list;
-  const annotations = { ...list.annotations, [writtenAt]: new Date().toISOString() };
+  const { [before]: _, ...kept } = list.annotations;
+  const former = [...(list.digest === undefined ? [] : [list.digest]), ...(list.before ?? [])];
+  const left = former.slice(0, mostBefore);
+  const annotations = {
+    ...kept,
+    [writtenAt]: new Date().toISOString(),
+    // Before they are deleted: whoever dies in between, or is refused, leaves them to the next.
+    ...(left.length === 0 ? {} : { [before]: left.join(',') }),
+  };
   const configDigest = await client.putBlob(repository, config);
   const manifest: Manifest = {
     schemaVersion: 2,
@@ -89,9 +112,43 @@ export async function writeParts(
   };
   const bytes = Buffer.from(JSON.stringify(manifest));
   const digest = await client.putManifest(repository, tag, bytes, mediaTypes.ociManifest);
-  if (list.digest !== undefined && list.digest !== digest)
-    await client.deleteManifest(repository, list.digest).catch(() => undefined);
-  return listOf(digest, parts, annotations);
+  const others = left.filter((one) => one !== digest);
+  return { ...listOf(digest, parts, annotations), before: await deleteNow(client, repository, others) };
+}
+
+/** Deletes lists, newest first, as long as the registry does: an outage, or a refusal, costs one request. Returns those that may still be there. */
+async function deleteNow(
+  client: RegistryClient,
+  repository: string,
+  digests: readonly string[],
+): Promise<readonly string[]> {
+  for (const [index, digest] of digests.entries()) {
+    try {
+      await client.deleteManifest(repository, digest);
+    } catch {
+      return digests.slice(index);
+    }
+  }
+  return [];
+}
+
+/**
+ * Deletes a list and those before it, which go first: as long as the list is there they are known. One of those that the registry refuses to
+ * delete keeps none of the others.
+ *
+ * @throws where the registry does not delete the list, or does not answer
+ */
+async function deleteList(
+  client: RegistryClient,
+  repository: string,
+  { digest, before }: Pick<PartList, 'digest' | 'before'>,
+  signal?: AbortSignal,
+): Promise<void> {
+  for (const former of before)
+    await client.deleteManifest(repository, former, abortable(signal)).catch((error: unknown) => {
+      if (!isDeletionRefused(error)) throw error;
+    });
+  await client.deleteManifest(repository, digest, abortable(signal));
 }
 
 export interface PartsToAppend {
@@ -134,7 +191,7 @@ export async function appendParts(
     const digest = `sha256:${hash.digest('hex')}`;
     await upload.finish(digest);
     const parts = [...known.parts, { mediaType: types.part, digest, size }];
-    await assertCurrent(client, reference, known);
+    await assertCurrent(client, reference, known, known !== list);
     known = await writeParts(client, reference, { ...known, parts });
   }
   if (broken !== undefined) throw broken.error;
@@ -144,14 +201,17 @@ export async function appendParts(
 /**
  * A connection that died is noticed late: somebody else may have gone on with the upload, completed it, and had it taken over.
  *
+ * @param isOwn - whether the list was written here: somebody who wrote at the same time does not know of it
  * @throws Conflict.
  */
 async function assertCurrent(
   client: RegistryClient,
   { repository, tag }: PartsReference,
-  { digest }: PartList,
+  { digest, before }: PartList,
+  isOwn: boolean,
 ): Promise<void> {
   if ((await client.digestOf(repository, tag)) === digest) return;
+  if (isOwn) await deleteNow(client, repository, [digest, ...before]);
   throw new Svc3Error('Conflict', 'the upload has been gone on with or completed meanwhile');
 }
 
@@ -201,11 +261,36 @@ export function readAllParts(
 /** Forgets an upload; a registry that does not delete keeps it, no harm. */
 export async function deleteParts(client: RegistryClient, reference: PartsReference): Promise<void> {
   try {
-    const { digest } = await readParts(client, reference);
-    await client.deleteManifest(reference.repository, digest);
+    await deleteList(client, reference.repository, await readParts(client, reference));
   } catch (error) {
     if (!isSvc3Error(error, 'NotFound', 'MethodNotAllowed')) throw error;
   }
+}
+
+/**
+ * Deletes an upload, in parts or not, by its digest; the lists before it go with it.
+ *
+ * @throws where the registry does not delete it, or does not answer
+ */
+export async function deleteUpload(
+  client: RegistryClient,
+  { repository, digest }: { readonly repository: string; readonly digest: string },
+  signal: AbortSignal,
+): Promise<void> {
+  const list = await listAt(client, { repository, tag: digest }, signal);
+  await deleteList(client, repository, list ?? { digest, before: [] }, signal);
+}
+
+/** Digests of what a tag has, the newest last: of an upload in parts also those of the lists before it that may still be there. None where there is nothing. */
+export async function digestsUnder(
+  client: RegistryClient,
+  { repository, tag }: PartsReference,
+  signal?: AbortSignal,
+): Promise<readonly string[]> {
+  const list = isUploadTag(tag) ? await listAt(client, { repository, tag }, signal) : undefined;
+  if (list !== undefined) return [...list.before, list.digest];
+  const digest = await client.digestOf(repository, tag, abortable(signal));
+  return digest === undefined ? [] : [digest];
 }
 
 /**
@@ -222,11 +307,11 @@ export async function giveUpUploads(
   const givenUp: PartList[] = [];
   const going: PartList[] = [];
   for (const tag of await client.tags(repository)) {
-    const list = tag.startsWith(uploadTag('')) ? await listAt(client, { repository, tag }) : undefined;
+    const list = isUploadTag(tag) ? await listAt(client, { repository, tag }) : undefined;
     if (list === undefined) continue;
     if (list.writtenAt === undefined || list.writtenAt >= before) going.push(list);
     else {
-      await client.deleteManifest(repository, list.digest);
+      await deleteList(client, repository, list);
       givenUp.push(list);
     }
   }
@@ -237,13 +322,18 @@ export async function giveUpUploads(
 async function listAt(
   client: RegistryClient,
   { repository, tag }: PartsReference,
+  signal?: AbortSignal,
 ): Promise<PartList | undefined> {
   try {
-    const { digest, manifest } = await client.manifest(repository, tag);
+    const { digest, manifest } = await client.manifest(repository, tag, abortable(signal));
     if (!isPartList(manifest)) return undefined;
     return listOf(digest, manifest.layers ?? [], manifest.annotations ?? {});
   } catch (error) {
     if (isSvc3Error(error, 'NotFound')) return undefined;
     throw error;
   }
+}
+
+function abortable(signal: AbortSignal | undefined): { signal?: AbortSignal } {
+  return signal === undefined ? {} : { signal };
 }

@@ -1,5 +1,7 @@
-import { isSvc3Error, type Svc3Error } from '../errors.ts';
+import type { Svc3Error } from '../errors.ts';
 import type { RegistryClient } from './client.ts';
+import { isDeletionRefused } from './deletion.ts';
+import { digestsUnder } from './parts.ts';
 import { whereNothingIsMissing } from './transport.ts';
 
 /** The tag under which the newest version of an image is found. */
@@ -18,13 +20,8 @@ export async function publish(
   await client.putManifest(repository, newest, bytes, mediaType, abortable);
 }
 
-/** Whether a registry has understood what it was asked and does not do it, as while it is read-only, or for a tag that must not change. */
-export function isDeletionRefused(error: unknown): error is Svc3Error {
-  return isSvc3Error(error, 'MethodNotAllowed', 'BadRequest');
-}
-
 /**
- * Deletes every version of an image; its blobs go when the registry collects its garbage. The known one goes last: while it is there, so is what tells
+ * Deletes every version of an image, and uploads to it; its blobs go when the registry collects its garbage. The known one goes last: while it is there, so is what tells
  * that the others are of this image. One that the registry refuses to delete (`isDeletionRefused`) keeps none of the others.
  *
  * @param known - digest of its newest version, which may have lost its tags; undefined where it has none
@@ -39,8 +36,8 @@ export async function deleteVersions(
 ): Promise<boolean> {
   const abortable = signal === undefined ? {} : { signal };
   const tags = await client.tags(repository, abortable);
-  const tagged = await Promise.all(tags.map((tag) => client.digestOf(repository, tag, abortable)));
-  const others = new Set(tagged.filter((digest) => digest !== undefined));
+  const tagged = await Promise.all(tags.map((tag) => digestsUnder(client, { repository, tag }, signal)));
+  const others = new Set(tagged.flat());
   const isInDoubt = known !== undefined && !others.delete(known) && others.size > 0;
   if (isInDoubt && (await client.digestOf(repository, known, abortable)) === undefined) return false;
   const refusals: Svc3Error[] = [];

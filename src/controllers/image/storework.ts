@@ -4,7 +4,9 @@ import { parseQuantity } from '../../api/quantity.ts';
 import { isSvc3Error, messageOf, Svc3Error } from '../../errors.ts';
 import { pushDisk } from '../../registry/disk.ts';
 import { copyImage, resolveImage } from '../../registry/image.ts';
-import { deleteVersions, isDeletionRefused, publish } from '../../registry/publish.ts';
+import { isDeletionRefused } from '../../registry/deletion.ts';
+import { deleteUpload } from '../../registry/parts.ts';
+import { deleteVersions, publish } from '../../registry/publish.ts';
 import { parseReference } from '../../registry/reference.ts';
 import { blankQcow2 } from './blankdisk.ts';
 import type { Disk } from './caches.ts';
@@ -103,7 +105,7 @@ export async function forgetUpload(
   const client = await registries.open(disk.metadata.namespace, registry);
   try {
     if ((await client.digestOf(repository, tag, { signal })) === digest) return;
-    await client.deleteManifest(repository, digest, { signal });
+    await deleteUpload(client, { repository, digest }, signal);
   } catch (error) {
     if (!isSvc3Error(error)) throw error;
   } finally {

@@ -1,9 +1,11 @@
 import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
+import { type ErrorReason, Svc3Error } from '../../../src/errors.ts';
 import { sha256 } from '../../../src/registry/manifest.ts';
 import {
   appendParts,
   deleteParts,
+  deleteUpload,
   giveUpUploads,
   isPartList,
   type PartList,
@@ -12,6 +14,7 @@ import {
   uploadTag,
   writeParts,
 } from '../../../src/registry/parts.ts';
+import { deleteVersions } from '../../../src/registry/publish.ts';
 import { memoryRegistry, type MemoryRegistry } from './memoryregistry.ts';
 
 const place = { repository: 'a', tag: uploadTag('1') };
@@ -47,7 +50,8 @@ describe('a file that comes in parts', () => {
     const appended = await appendParts(registry, place, { list, content, partBytes: 5 });
     expect([sizes(appended), appended.offset]).toEqual([[8, 2], 10]);
     expect(appended.parts[0]?.digest).toBe(sha256(Buffer.from('01234567')));
-    expect(await readParts(registry, place)).toEqual(appended);
+    // What was deleted since it was written is known here alone.
+    expect({ ...(await readParts(registry, place)), before: [] }).toEqual(appended);
     expect(await text(readAllParts(registry, 'a', appended.parts))).toBe('0123456789');
     // The lists before it went.
     expect([...registry.manifests.keys()]).toEqual([`a:${place.tag}`, `a@${appended.digest}`]);
@@ -111,6 +115,111 @@ describe('a file that comes in parts', () => {
     await expect(readParts(registry, place)).rejects.toMatchObject({ reason: 'NotFound' });
     await expect(deleteParts(registry, place)).resolves.toBeUndefined();
   });
+});
+
+const digests = (registry: MemoryRegistry) =>
+  [...registry.manifests.keys()].flatMap((key) => (key.includes('@') ? [key.split('@')[1]] : []));
+
+/** A registry that does not delete the first times. */
+function unwilling(times: number, reason: ErrorReason = 'BadGateway'): MemoryRegistry {
+  const registry = memoryRegistry();
+  let left = times;
+  return {
+    ...registry,
+    async deleteManifest(repository, digest) {
+      left -= 1;
+      if (left >= 0) throw new Svc3Error(reason, 'not now');
+      await registry.deleteManifest(repository, digest);
+    },
+  };
+}
+
+describe('the lists before one, of which the registry did not delete each at once,', () => {
+  const append = async (registry: MemoryRegistry, content: string) => {
+    const list = await readParts(registry, place).catch(() => writeParts(registry, place, nothing));
+    return appendParts(registry, place, { list, content: chunks(...content.split('')), partBytes: 1 });
+  };
+
+  test.each([1, 2, 3])('go when it is written the next time, after %i failures', async (times) => {
+    const registry = unwilling(times);
+    const { digest, before } = await append(registry, '0123');
+    expect([digests(registry), before]).toEqual([[digest], []]);
+  });
+
+  test('are known to whoever reads it, also where the process that wrote it died', async () => {
+    const registry = unwilling(2);
+    const list = await append(registry, '01');
+    expect(digests(registry)).toHaveLength(3);
+    expect((await readParts(registry, place)).before).toEqual(list.before);
+    const { digest } = await append(registry, '2');
+    expect(digests(registry)).toEqual([digest]);
+  });
+
+  test.each<[string, (registry: MemoryRegistry, list: PartList) => Promise<unknown>]>([
+    ['forgotten', (registry) => deleteParts(registry, place)],
+    ['given up', (registry) => giveUpUploads(registry, 'a', Infinity)],
+    [
+      'forgotten by its digest',
+      (registry, { digest }) =>
+        deleteUpload(registry, { repository: 'a', digest }, new AbortController().signal),
+    ],
+    ['deleted with its image', (registry) => deleteVersions(registry, 'a', undefined)],
+  ])('go when it is %s', async (_what, end) => {
+    const registry = unwilling(2);
+    const list = await append(registry, '01');
+    expect(digests(registry)).toHaveLength(3);
+    await end(registry, list);
+    expect([...registry.manifests]).toEqual([]);
+  });
+
+  test('keep it where they cannot be deleted now, and it is found again', async () => {
+    const registry = unwilling(3);
+    await append(registry, '01');
+    await expect(deleteParts(registry, place)).rejects.toThrow('not now');
+    await deleteParts(registry, place);
+    expect([...registry.manifests]).toEqual([]);
+  });
+
+  test('keep it no longer where the registry refuses that', async () => {
+    const registry = unwilling(4, 'MethodNotAllowed');
+    await append(registry, '01');
+    await deleteParts(registry, place);
+    await expect(readParts(registry, place)).rejects.toMatchObject({ reason: 'NotFound' });
+  });
+
+  test('are remembered only so far where the registry deletes nothing, and cost one request each time', async () => {
+    const registry = unwilling(Infinity, 'MethodNotAllowed');
+    const { before } = await append(registry, 'x'.repeat(100));
+    expect([before.length, (await readParts(registry, place)).before.length]).toEqual([64, 64]);
+    await expect(deleteParts(registry, place)).resolves.toBeUndefined();
+  });
+
+  test('are no other manifests, whatever an annotation says', async () => {
+    const registry = memoryRegistry();
+    const annotations = { 'svc3.dev/before': '../../b/manifests/latest,sha256:12' };
+    const written = await writeParts(registry, place, { parts: [], annotations });
+    expect([written.before, written.annotations]).toEqual([
+      [],
+      { 'svc3.dev/written-at': expect.any(String) },
+    ]);
+    const { manifest } = await registry.manifest('a', place.tag);
+    registry.put('a', place.tag, { ...manifest, annotations });
+    expect((await readParts(registry, place)).before).toEqual([]);
+  });
+});
+
+test('a list that somebody else has written over at the same time goes when that is noticed', async () => {
+  const registry = memoryRegistry();
+  const list = await writeParts(registry, place, nothing);
+  async function* twoParts(): AsyncGenerator<Buffer> {
+    yield Buffer.from('0');
+    // Both have seen that the list is current, and the other writes last.
+    await writeParts(registry, place, { ...list, annotations: { by: 'the other' } });
+    yield Buffer.from('1');
+  }
+  const appended = appendParts(registry, place, { list, content: twoParts(), partBytes: 1 });
+  await expect(appended).rejects.toMatchObject({ reason: 'Conflict' });
+  expect(digests(registry)).toEqual([(await readParts(registry, place)).digest]);
 });
 
 describe('uploads that nobody goes on with', () => {
