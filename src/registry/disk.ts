@@ -1,11 +1,11 @@
-import { Readable, Transform } from 'node:stream';
-import { createGunzip, createZstdDecompress } from 'node:zlib';
-import { extract } from 'tar-stream';
+import { pipeline, Transform, type Readable } from 'node:stream';
+import { constants, createGunzip, createZstdDecompress } from 'node:zlib';
 import { Svc3Error } from '../errors.ts';
 import { readWhole } from '../net/foreign.ts';
 import { blobOf } from './blob.ts';
 import { mediaTypes, type RegistryClient } from './client.ts';
 import { findInTar } from './tarheader.ts';
+import { streamFromTar, type TarBudget } from './tarstream.ts';
 import { digesting, verifyDigest } from './digest.ts';
 import { manifestOf, type ResolvedImage } from './image.ts';
 import { pushLayer, type PushedLayer } from './layer.ts';
@@ -15,6 +15,12 @@ const diskPath = /^(?:\.?\/)?disk\/([^/]+\.(?:qcow2|raw|img|iso))$/;
 
 /** Larger than the default, so that gigabytes of zeros are not a million pieces. */
 const unpackedChunkBytes = 128 * 1024;
+
+/** What an honest image has before its disk is the base system that somebody has put it into: some hundred MiB, and 100,000 files. */
+const mostBefore = { headers: 250_000, bytes: 4 * 2 ** 30 };
+
+/** Of what a layer that is packed with zstd has already unpacked to, so much is kept in memory: as much as every reader has to take (RFC 8878). */
+const smallWindowLog = 23;
 
 export interface DiskFile {
   /** Name in the layer, e.g. `disk.qcow2`. */
@@ -29,13 +35,17 @@ export interface OpenDiskOptions {
   readonly signal?: AbortSignal;
   /** Most bytes that a layer may unpack to. Default: any number. */
   readonly maxUnpackedBytes?: number;
+  /** The most that may stand before the disk, in all layers together. Default: 250,000 headers and 4 GiB. */
+  readonly mostBefore?: Readonly<TarBudget>;
+  /** The process has little memory for all tenants: no layer may need more than 8 MiB of it to be unpacked. Default false: 128 MiB. */
+  readonly isShared?: boolean;
 }
 
 /**
  * Opens the disk of an image: the first `/disk/<file>.{qcow2,raw,img,iso}` of its layers, last layer first. Reads the layer as
  * a stream, decompressing on the way.
  *
- * @throws Invalid when no layer holds one.
+ * @throws Invalid when no layer holds one, or more stands before it than any honest image has there; BadGateway when what comes is no layer.
  */
 export async function openDisk(
   client: RegistryClient,
@@ -43,8 +53,9 @@ export async function openDisk(
   image: ResolvedImage,
   options: OpenDiskOptions = {},
 ): Promise<DiskFile> {
+  const budget = { ...(options.mostBefore ?? mostBefore) };
   for (const layer of image.manifest.layers.toReversed()) {
-    const found = await diskOfLayer(client, repository, layer, options);
+    const found = await diskOfLayer(client, repository, layer, budget, options);
     if (found !== undefined) return found;
   }
   throw new Svc3Error(
@@ -53,10 +64,15 @@ export async function openDisk(
   );
 }
 
-function decompressor(mediaType: string): Transform | undefined {
-  if (mediaType.endsWith('+zstd')) return createZstdDecompress({ chunkSize: unpackedChunkBytes });
+function decompressor(mediaType: string, isShared = false): Transform | undefined {
+  const chunkSize = unpackedChunkBytes;
+  if (mediaType.endsWith('+zstd'))
+    return createZstdDecompress({
+      chunkSize,
+      ...(isShared ? { params: { [constants.ZSTD_d_windowLogMax]: smallWindowLog } } : {}),
+    });
   if (mediaType.endsWith('+gzip') || mediaType.endsWith('.gzip') || mediaType.endsWith('tar.gzip'))
-    return createGunzip({ chunkSize: unpackedChunkBytes });
+    return createGunzip({ chunkSize });
   return undefined;
 }
 
@@ -64,38 +80,40 @@ async function diskOfLayer(
   client: RegistryClient,
   repository: string,
   layer: Descriptor,
-  { signal, maxUnpackedBytes = Number.POSITIVE_INFINITY }: OpenDiskOptions,
+  budget: TarBudget,
+  { signal, maxUnpackedBytes = Number.POSITIVE_INFINITY, isShared }: OpenDiskOptions,
 ): Promise<DiskFile | undefined> {
-  const blob = blobOf(client, repository, layer, { signal });
-  const verified = verifyDigest(layer.digest, `a layer of ${client.registry}/${repository}`, layer.size);
-  const unpacked = decompressor(layer.mediaType);
-  const entries = extract();
-  const fail = (error: Error): void => {
-    entries.destroy(error);
-  };
-  blob.on('error', fail);
-  verified.on('error', fail);
-  unpacked?.on('error', fail);
-  const bounded = atMost(maxUnpackedBytes, `a layer of ${client.registry}/${repository}`);
-  bounded.on('error', fail);
-  const plain = unpacked === undefined ? blob.pipe(verified) : blob.pipe(verified).pipe(unpacked);
-  plain.pipe(bounded).pipe(entries);
+  const what = `a layer of ${client.registry}/${repository}`;
+  const packed = blobOf(client, repository, layer, { signal });
+  const unpacking = decompressor(layer.mediaType, isShared);
+  // A failure ends the last stream with it, where it is read.
+  const archive = pipeline(
+    [
+      packed,
+      verifyDigest(layer.digest, what, layer.size),
+      ...(unpacking === undefined ? [] : [unpacking]),
+      atMost(maxUnpackedBytes, what),
+    ],
+    () => undefined,
+  ) as Transform;
+  const isDisk = (name: string) => diskPath.test(name);
+  const found = await streamFromTar(archive, isDisk, budget, what).catch((error: unknown) => {
+    throw isWindowTooLarge(error) ? windowTooLarge(what, error) : error;
+  });
+  if (found === undefined) return undefined;
+  const { size, stream, whole: verified } = found;
+  return { name: diskPath.exec(found.name)?.[1] ?? '', size, stream, verified };
+}
 
-  const whole = new Promise<void>((resolve, reject) => {
-    entries.on('finish', () => resolve());
-    entries.on('error', reject);
-  });
-  const found = await Promise.race([firstDisk(entries), whole.then(() => undefined)]);
-  if (found === undefined) {
-    blob.destroy();
-    return undefined;
-  }
-  // Whoever gives the stream up does not ask.
-  whole.catch(() => undefined);
-  found.stream.on('close', () => {
-    if (!found.stream.readableEnded) blob.destroy();
-  });
-  return { ...found, verified: whole };
+function isWindowTooLarge(error: unknown): boolean {
+  return (
+    error instanceof Error && 'code' in error && error.code === 'ZSTD_error_frameParameter_windowTooLarge'
+  );
+}
+
+function windowTooLarge(what: string, cause: unknown): Svc3Error {
+  const message = `${what} is packed so that too much of it has to be kept in memory to unpack it`;
+  return new Svc3Error('Invalid', message, { cause });
 }
 
 /** Bytes at the beginning of a layer in which the header of its disk is looked for. */
@@ -139,22 +157,6 @@ export async function locateDisk(
     read: (start = 0, end = file.size) =>
       blobOf(client, repository, layer, { signal, start: file.offset + start, end: file.offset + end }),
   };
-}
-
-function firstDisk(entries: ReturnType<typeof extract>): Promise<Omit<DiskFile, 'verified'>> {
-  let isFound = false;
-  return new Promise((resolve) => {
-    entries.on('entry', (header, stream, next) => {
-      stream.on('end', next);
-      const name = diskPath.exec(header.name)?.[1];
-      if (isFound || name === undefined || header.type !== 'file') {
-        stream.resume();
-        return;
-      }
-      isFound = true;
-      resolve({ name, size: header.size ?? 0, stream: Readable.from(stream, { objectMode: false }) });
-    });
-  });
 }
 
 /** A few kilobytes of zstd can be terabytes of zeros. */

@@ -77,7 +77,7 @@ export function createImageTransfer(
         const resolved = await resolveImage(registry, reference, { signal });
         const { repository } = reference;
         const { part, ...found } = (await openPart(registry, repository, resolved, { range, signal })) ?? {
-          ...(await openDisk(registry, repository, resolved, { signal })),
+          ...(await openDisk(registry, repository, resolved, { signal, isShared: true })),
           part: undefined,
         };
         const out = new PassThrough();

@@ -7,6 +7,7 @@ import { mediaTypes } from '../../../src/registry/client.ts';
 import { diskDigestOf, locateDisk, openDisk, pushDisk } from '../../../src/registry/disk.ts';
 import { resolveImage, type ResolvedImage } from '../../../src/registry/image.ts';
 import { sha256 } from '../../../src/registry/manifest.ts';
+import { manyHeaders, paxHeader, tarEntry } from '../../support/tarheaders.ts';
 import { memoryRegistry, type MemoryRegistry } from './memoryregistry.ts';
 
 type Header = Parameters<ReturnType<typeof pack>['entry']>[0];
@@ -36,6 +37,13 @@ function imageOf(registry: MemoryRegistry, ...layers: [bytes: Buffer, mediaType:
 
 const plain = mediaTypes.ociLayer;
 const disk = { name: 'disk/disk.qcow2', content: 'bytes of a disk' };
+
+/** A frame of one block that is not compressed, which asks for a window of so many bytes, as a power of two (RFC 8878). */
+function zstdFrame(content: Buffer, windowLog: number): Buffer {
+  const header = Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0, (windowLog - 10) << 3, 0, 0, 0]);
+  header.writeUIntLE((content.length << 3) | 1, 6, 3);
+  return Buffer.concat([header, content]);
+}
 
 describe('the disk of an image', () => {
   test.each<[string, (bytes: Buffer) => Buffer, string]>([
@@ -100,6 +108,96 @@ describe('the disk of an image', () => {
     const read = text(stream).catch(() => 'broken off');
     await expect(verified).rejects.toMatchObject({ reason: 'BadGateway' });
     await read;
+  });
+
+  test('is read from a layer as builders write it, with a global header and extended ones', async () => {
+    const registry = memoryRegistry();
+    const layer = Buffer.concat([
+      paxHeader({ comment: 'a1b2c3' }, 'g'),
+      await tar(
+        { name: 'disk', type: 'directory', pax: { mtime: '1700000000.25' } },
+        { ...disk, pax: { 'SCHILY.xattr.security.capability': 'x', mtime: '1700000000.5' } },
+      ),
+    ]);
+    const opened = await openDisk(registry, 'a', imageOf(registry, [layer, plain]));
+    expect([opened.name, await text(opened.stream)]).toEqual(['disk.qcow2', 'bytes of a disk']);
+    await expect(opened.verified).resolves.toBeUndefined();
+  });
+
+  test('costs nothing for each header behind a global one: whoever copied that would be at it for minutes', async () => {
+    const registry = memoryRegistry();
+    const layer = Buffer.concat([manyHeaders(64 * 1024, 5_000), await tar(disk)]);
+    const image = imageOf(registry, [zstdCompressSync(layer), mediaTypes.ociLayerZstd]);
+    const opened = await openDisk(registry, 'a', image);
+    expect([opened.name, await text(opened.stream)]).toEqual(['disk.qcow2', 'bytes of a disk']);
+  });
+
+  test('is looked for behind so many bytes of all layers together as are allowed, and is as large as it is', async () => {
+    const registry = memoryRegistry();
+    const other = await tar({ name: 'README', content: 'x'.repeat(5_000) });
+    const large = { name: 'disk/disk.raw', content: 'x'.repeat(100_000) };
+    const [before, after] = [await tar(large), other].map((bytes): [Buffer, string] => [bytes, plain]);
+    const image = imageOf(registry, before!, after!);
+    const mostBefore = { headers: 2, bytes: other.length + 512 };
+    const { stream } = await openDisk(registry, 'a', image, { mostBefore });
+    expect(await text(stream)).toHaveLength(100_000);
+    const less = (change: object) =>
+      openDisk(registry, 'a', image, { mostBefore: { ...mostBefore, ...change } });
+    await expect(less({ bytes: mostBefore.bytes - 1 })).rejects.toMatchObject({
+      reason: 'Invalid',
+      message: 'a layer of r.example.com/a has too many bytes before its disk',
+    });
+    await expect(less({ headers: 1 })).rejects.toThrow('has too many files before its disk');
+  });
+
+  test.each<[string, () => Promise<Buffer>]>([
+    ['no archive', async () => Buffer.alloc(2048, 7)],
+    ['cut off in a header', async () => (await tar(disk)).subarray(0, 100)],
+    ['cut off in an extended header', async () => paxHeader({ a: 'x'.repeat(2_000) }).subarray(0, 1024)],
+  ])('is in no layer that is %s', async (_what, make) => {
+    const registry = memoryRegistry();
+    const image = imageOf(registry, [await make(), plain]);
+    await expect(openDisk(registry, 'a', image)).rejects.toMatchObject({
+      reason: 'BadGateway',
+      message: expect.stringMatching(/^a layer of r.example.com\/a (is no tar archive|ends too early)$/),
+    });
+  });
+
+  test('is whole, or its stream fails', async () => {
+    const registry = memoryRegistry();
+    const image = imageOf(registry, [(await tar(disk)).subarray(0, 520), plain]);
+    const { stream, verified } = await openDisk(registry, 'a', image);
+    const ends = { reason: 'BadGateway', message: 'a layer of r.example.com/a ends too early' };
+    await expect(text(stream)).rejects.toMatchObject(ends);
+    await expect(verified).rejects.toMatchObject(ends);
+  });
+
+  test('lets go of its layer once nobody wants it, though that gives nothing any more', async () => {
+    const registry = memoryRegistry();
+    const header = tarEntry({ size: '1000' });
+    const image = imageOf(registry, [Buffer.concat([header, Buffer.alloc(1024)]), plain]);
+    const silent = new Readable({ read: () => undefined });
+    silent.push(header);
+    const { stream } = await openDisk({ ...registry, blob: async () => silent }, 'a', image);
+    stream.resume();
+    stream.destroy();
+    await expect.poll(() => silent.destroyed).toBe(true);
+  });
+
+  test('is not unpacked with more memory than a process has that all share', async () => {
+    const registry = memoryRegistry();
+    const read = async (windowLog: number, isShared: boolean): Promise<string> => {
+      const layer = zstdFrame(tarEntry({ content: 'bytes' }), windowLog);
+      const image = imageOf(registry, [layer, mediaTypes.ociLayerZstd]);
+      return text((await openDisk(registry, 'a', image, { isShared })).stream);
+    };
+    expect(await read(23, true)).toBe('bytes');
+    expect(await read(27, false)).toBe('bytes');
+    await expect(read(24, true)).rejects.toMatchObject({
+      reason: 'Invalid',
+      message:
+        'a layer of r.example.com/a is packed so that too much of it has to be kept in memory to unpack it',
+    });
   });
 
   test('is not unpacked beyond what it may have', async () => {

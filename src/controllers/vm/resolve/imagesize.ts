@@ -8,8 +8,8 @@ import type { ResolvedImage } from '../../../registry/image.ts';
 import { isQcow2 } from '../../../qcow2.ts';
 import { headerBytes, readQcow2Header } from '../../../worker/qcow2header.ts';
 
-/** The most that a layer may unpack to before its disk begins: nothing else is in front of it in an honest image. */
-const maxUnpackedBytes = 64 * 2 ** 20;
+/** In front of the disk of most honest images there is nothing else, and nobody waits here for the others. */
+const mostBefore = { headers: 10_000, bytes: 64 * 2 ** 20 };
 
 /**
  * Bytes that a guest sees of the disk of an image, by the first bytes of the layer that has it: the rest of the layer is not
@@ -22,7 +22,7 @@ export async function virtualSizeOf(
   signal: AbortSignal,
 ): Promise<number | undefined> {
   try {
-    const disk = await openDisk(client, repository, image, { signal, maxUnpackedBytes });
+    const disk = await openDisk(client, repository, image, { signal, mostBefore, isShared: true });
     disk.verified.catch(() => undefined);
     const head = await beginning(disk.stream);
     if (!isQcow2(head)) return Math.ceil(disk.size / 512) * 512;
