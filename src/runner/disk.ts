@@ -8,6 +8,7 @@ import {
   liveDiskSize,
   resizeReply,
   roundDiskSize,
+  sizeOnImage,
 } from './disksize.ts';
 import { RunnerFailure } from './failure.ts';
 import type { Machine } from './machine.ts';
@@ -60,8 +61,9 @@ export class Disk {
   async prepare(): Promise<void> {
     const { spec, folders } = this.#host;
     const base = await findDisk(folders.image);
-    const size = Math.max(this.#state.current.diskBytes ?? 0, spec.diskBytes ?? 0);
-    const refusal = roomRefusal(Math.max(size, base.virtualSize), spec.diskLimitBytes);
+    const asked = Math.max(this.#state.current.diskBytes ?? 0, spec.diskBytes ?? 0);
+    const size = sizeOnImage(asked, base.virtualSize);
+    const refusal = roomRefusal(size, spec.diskLimitBytes);
     if (refusal !== undefined) throw new RunnerFailure('DiskTooLarge', refusal);
     if (this.#state.current.reverting === undefined) await this.#open(spec, base, size);
     else await this.#revert(spec, base, size);
@@ -74,8 +76,7 @@ export class Disk {
     if (isNew) await this.#state.save({ imageDigest, revertRequest, ...untouched(warm) });
     else checkImage(this.#state.current.imageDigest, imageDigest);
     // A guest that goes on has to find the disk as it was; it grows when it runs.
-    if (size > 0 && this.#state.current.memory === undefined)
-      await growOverlay(this.#overlay, roundDiskSize(size));
+    if (this.#state.current.memory === undefined) await growOverlay(this.#overlay, size);
   }
 
   /** The overlay goes first: a volume that it has filled has no room for another, and the state file says what it is to be. */

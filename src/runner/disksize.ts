@@ -6,12 +6,21 @@ import { endOf, startProgram } from './guestprogram.ts';
 import type { Qmp } from './qmp.ts';
 
 const mebibyte = 1024 * 1024;
-/** Of sysfs, whatever the disk has. */
+/** Of QEMU's disks and of sysfs, whatever the disk has. */
 const sectorBytes = 512;
 
 /** Whole MiB: QEMU takes multiples of 512 only, guests like their partitions aligned. */
 export function roundDiskSize(bytes: number): number {
   return Math.ceil(bytes / mebibyte) * mebibyte;
+}
+
+/**
+ * Bytes of a disk on an image, where so many are asked for. Those of the image are kept as they are, or a memory that was saved with such a disk would
+ * not fit; more are whole MiB.
+ */
+export function sizeOnImage(bytes: number, imageBytes: number): number {
+  const leastBytes = Math.ceil(imageBytes / sectorBytes) * sectorBytes;
+  return bytes <= leastBytes ? leastBytes : roundDiskSize(bytes);
 }
 
 /**

@@ -133,6 +133,14 @@ describe('the size of the disk', () => {
     await runner.reaches({ powerState: 'Stopped', diskSize: 120 * mebibyte });
   });
 
+  test('is in whole MiB where more is asked for than the image has, after a revert as well', async () => {
+    const pod = await aPod({ diskBytes: 80 * mebibyte + 1, powerState: 'Stopped' });
+    const runner = await startRunner(pod);
+    await runner.reaches({ powerState: 'Stopped', reason: 'Requested', diskSize: 81 * mebibyte });
+    const reverted = await runner.client.power({ action: 'revert', revertRequest: 'r1', stopped: true });
+    expect(reverted).toMatchObject({ revertRequest: 'r1', diskSize: 81 * mebibyte });
+  });
+
   test('is the image’s where nothing smaller is possible', async () => {
     const folder = await aFolder();
     qemuImg('create', '-q', '-f', 'raw', join(folder, 'disk.raw'), '64M');

@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
-import { mkdir, readdir, readFile, rm, stat, truncate } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, stat, truncate } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { promisify } from 'node:util';
@@ -8,6 +9,7 @@ import { memoryParts, type SavedMachine } from '../../../src/api/memory.ts';
 import { runnerPaths } from '../../../src/api/runner.ts';
 import { downloadExport } from '../../../src/runnerapi/download.ts';
 import { createGuestAgent } from '../../../src/runner/agent.ts';
+import { testGuestDisk } from '../../support/guest.ts';
 import { givingHook } from '../../support/hook.ts';
 import { kill } from '../../support/processes.ts';
 import { smallVolume } from '../../support/smallvolume.ts';
@@ -30,6 +32,12 @@ async function ramFrom(runner: RunningRunner, id: string, start: number): Promis
     start,
   });
   return buffer(stream);
+}
+
+async function aFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'svc3-memory-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  return folder;
 }
 
 async function endContainer(runner: RunningRunner): Promise<void> {
@@ -90,6 +98,19 @@ test('guests go on from a saved memory, each as its own; they boot from the disk
     warmStart: { fromMemory: false, reason: 'MachineDiffers', message: expect.stringContaining('192') },
   });
   expect(await larger.guest('cat /root/file')).toBe('before\n');
+});
+
+test('a disk of the size of the image fits its memory, also where that is no whole number of MiB', async () => {
+  const disk = join(await aFolder(), 'disk.qcow2');
+  await copyFile(await testGuestDisk(), disk);
+  await run('qemu-img', ['resize', '-q', disk, '+512']);
+  const original = await startRunner(await aPod({}, disk));
+  await original.reaches(up);
+  const { virtualSize = 0 } = await saved(original, 'image');
+  expect(virtualSize % 2 ** 20).toBe(512);
+  const image = await anImageOf(original, 'image');
+  const copy = await startRunner(await aPodOf(image, { diskBytes: virtualSize }));
+  expect(await copy.reaches(up)).toMatchObject({ warmStart: warm, diskSize: virtualSize });
 });
 
 test('a guest that writes to its memory while it is saved goes on in the copy where it was stopped', async () => {

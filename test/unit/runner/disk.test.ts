@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { bootKind } from '../../../src/runner/bootsector.ts';
 import { Disk } from '../../../src/runner/disk.ts';
-import { checkGrows, resizeReply, roundDiskSize } from '../../../src/runner/disksize.ts';
+import { checkGrows, resizeReply, roundDiskSize, sizeOnImage } from '../../../src/runner/disksize.ts';
 import { readDiskHeader } from '../../../src/runner/qcow2.ts';
 import { parseRange } from '../../../src/net/range.ts';
 
@@ -98,6 +98,23 @@ describe('the firmware by the first sector', () => {
 describe('a new size', () => {
   test('is rounded up to whole MiB', () => {
     expect([1, 1024 ** 2, 1024 ** 2 + 1].map(roundDiskSize)).toEqual([1024 ** 2, 1024 ** 2, 2 * 1024 ** 2]);
+  });
+
+  test.each([
+    ['of the image, which is no whole MiB', 2 ** 20 + 512, 2 ** 20 + 512],
+    ['less than the image', 1, 2 ** 20 + 512],
+    ['more than the image', 2 ** 20 + 1024, 2 * 2 ** 20],
+  ])('is that of the image where no more is asked for, else whole MiB: %s', (_what, asked, bytes) => {
+    expect(sizeOnImage(asked, 2 ** 20 + 512)).toBe(bytes);
+  });
+
+  test('of an image that is no whole sector has that sector', () => {
+    expect([0, 1000, 1024, 1025].map((asked) => sizeOnImage(asked, 1000))).toEqual([
+      1024,
+      1024,
+      1024,
+      2 ** 20,
+    ]);
   });
 
   test('smaller than the disk is refused with both sizes, the same is not', () => {
