@@ -30,7 +30,7 @@ export const diskReasons: readonly ReasonRow[] = [
     ],
     MemoryRefused: [
       'The memory of the VM cannot be saved: the message names the field that is in the way, or the VM does not run and is being deleted.',
-      'Save the disk alone, or change that field; delete the Image.',
+      'Save the disk alone, or change that field; of a VM whose CD has been ejected, restart it first. Delete the Image.',
     ],
     RegistryDenied: [
       'A registry refused the credential, or there is none.',

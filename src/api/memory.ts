@@ -66,6 +66,18 @@ export function memoryRefusal({
   return undefined;
 }
 
+/**
+ * Why the memory of a guest cannot be saved that was started with a CD and has none any more: its machine still has the drive, which no other
+ * VM has.
+ */
+export const ejectedRefusal =
+  'iso: the memory of a VM that was started with a CD cannot be saved: its CD was taken out; restart the VM first';
+
+/** Whether this is the sentence of a refusal that holds until the VM is started anew with other settings: it begins with the field. */
+export function isMemoryRefusal(message: string): boolean {
+  return /^(?:gpuPassthrough|disks|iso): /.test(message);
+}
+
 /** What executes a guest, and what it sees of the node. */
 export interface GuestHost {
   readonly accelerator: 'kvm' | 'tcg';

@@ -4,7 +4,7 @@ import { mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { Logger } from 'pino';
-import { memoryParts, memoryRefusal, type MemoryPart } from '../api/memory.ts';
+import { ejectedRefusal, memoryParts, memoryRefusal, type MemoryPart } from '../api/memory.ts';
 import { mostExports, type ExportTicket, type RunnerExport } from '../api/runner.ts';
 import { messageOf, Svc3Error } from '../errors.ts';
 import type { MachineInput } from './args.ts';
@@ -109,8 +109,7 @@ class DiskExports implements Exports {
     const isCopying = [...entries.values()].some((entry) => entry.view.state === 'Copying');
     if (isCopying || (known === undefined && entries.size >= mostExports))
       throw new Svc3Error('Conflict', 'the VM is being saved already; delete an export that is done first');
-    const refusal = hasMemory ? refusalOf(this.#supervisor.running()?.input) : undefined;
-    if (refusal !== undefined) throw new Svc3Error('Conflict', refusal);
+    if (hasMemory) this.#requireMemory();
     const entry = newEntry(id, owner, hasMemory);
     entries.set(id, entry);
     void this.#begin(id, entry);
@@ -167,6 +166,14 @@ class DiskExports implements Exports {
 
   clear(): Promise<void> {
     return rm(this.#folder, { recursive: true, force: true });
+  }
+
+  /** @throws Conflict where no guest runs now, Invalid where the memory of the one that does can never be saved */
+  #requireMemory(): void {
+    const running = this.#supervisor.running();
+    if (running === undefined) throw new Svc3Error('Conflict', noMemory);
+    const refusal = refusalOf(running.input, this.#supervisor.status.current.ejected);
+    if (refusal !== undefined) throw new Svc3Error('Invalid', refusal);
   }
 
   #fileOf(id: string): string {
@@ -297,18 +304,19 @@ function isGood({ value, expiresAt }: Ticket, ticket: string): boolean {
 
 const noMemory = 'the VM does not run: only the memory of one that runs can be saved';
 
-/** Why there is no memory that could be saved now; undefined where there is. */
-function refusalOf(input: MachineInput | undefined): string | undefined {
-  if (input === undefined) return noMemory;
-  const { gpuAddresses, disks, hasEmptyDrive, spec } = input;
-  // Another VM has no drive: the memory would not fit it.
-  const iso = input.iso ?? (hasEmptyDrive === true ? 'taken out' : undefined);
-  return memoryRefusal({
+/** Why the memory of a guest that was started so cannot be saved; undefined where it can. */
+function refusalOf(
+  { gpuAddresses, disks, iso, hasEmptyDrive, spec }: MachineInput,
+  isEjected: boolean,
+): string | undefined {
+  const refusal = memoryRefusal({
     architecture: spec.architecture,
     gpuPassthrough: gpuAddresses.length > 0 ? 'Enabled' : 'Disabled',
     disks: disks?.map(({ name }) => ({ name })),
-    iso,
+    iso: isEjected ? undefined : iso,
   });
+  // Another VM has no drive: the memory would not fit it.
+  return refusal ?? (iso !== undefined || hasEmptyDrive === true ? ejectedRefusal : undefined);
 }
 
 /** Delivered whole, failed, or not fetched for as long as a ticket is good. */

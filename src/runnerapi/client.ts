@@ -64,7 +64,7 @@ export interface RunnerClient {
   ports(body: PortsRequest): Promise<RunnerState>;
   /**
    * @param owner - whose it is: an earlier one of the same owner is deleted
-   * @param memory - with the memory of the guest. Conflict: it has none that could be saved
+   * @param memory - with the memory of the guest. Conflict: it has none now. Invalid: none that could be saved, which the message says why
    */
   startExport(id: string, owner?: string, memory?: boolean): Promise<RunnerExport>;
   getExport(id: string): Promise<RunnerExport>;

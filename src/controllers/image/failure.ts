@@ -1,6 +1,7 @@
 import type { WorkFailed } from '../../api/worker.ts';
 import { isRefusal } from '../../controller/refusal.ts';
-import { isPassing, messageOf } from '../../errors.ts';
+import { isMemoryRefusal } from '../../api/memory.ts';
+import { isPassing, isSvc3Error, messageOf } from '../../errors.ts';
 import { failureFrom } from '../../worker/failure.ts';
 import type { Verdict } from './decide.ts';
 
@@ -34,11 +35,14 @@ export async function atRunner<T>(vm: string, step: () => Promise<T>): Promise<T
   try {
     return await step();
   } catch (error) {
-    throw new StepFailed(
-      { reason: 'RunnerUnreachable', message: `VM ${vm}: ${messageOf(error)}`.slice(0, 1024) },
-      error,
-    );
+    const reason = refusesMemory(error) ? 'MemoryRefused' : 'RunnerUnreachable';
+    throw new StepFailed({ reason, message: `VM ${vm}: ${messageOf(error)}`.slice(0, 1024) }, error);
   }
+}
+
+/** It knows with which devices the guest was started, where status may say already what holds after the next start. One of an older version says Conflict. */
+function refusesMemory(error: unknown): boolean {
+  return isSvc3Error(error, 'Invalid', 'Conflict') && isMemoryRefusal(error.message);
 }
 
 /** The last step of a deletion: what keeps the object may pass, and is said meanwhile. */

@@ -234,10 +234,10 @@ export class ImageReconciler {
     await this.#cleanUp(observed);
   }
 
-  /** A step failed: say so, and try again after its backoff. */
+  /** A step failed: say so, and try again after its backoff unless that is of no use. */
   async #fail(observed: Observed, verdict: Verdict): Promise<ReconcileResult | void> {
     const { disk, request = '', now } = observed;
-    if (verdict.reason === 'DiskRefused') return this.#refuse(observed, verdict);
+    if (isFinal(verdict)) return this.#refuse(observed, verdict);
     await this.#say(observed, verdict);
     const at = this.#parts.backoff.failed(workId(disk, request), String(now));
     return { requeueAfterMs: Math.max(100, at - now) };
@@ -399,6 +399,11 @@ export class ImageReconciler {
     expected.wrote(key, held);
     return held;
   }
+}
+
+/** No further try has another end. */
+function isFinal({ reason }: Verdict): boolean {
+  return reason === 'DiskRefused' || reason === 'MemoryRefused';
 }
 
 function isExport(disk: Disk): boolean {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
-import { memoryParts, type SavedMachine } from '../../../src/api/memory.ts';
+import { ejectedRefusal, memoryParts, type SavedMachine } from '../../../src/api/memory.ts';
 import { runnerPaths } from '../../../src/api/runner.ts';
 import { downloadExport } from '../../../src/runnerapi/download.ts';
 import { createGuestAgent } from '../../../src/runner/agent.ts';
@@ -13,7 +13,7 @@ import { testGuestDisk } from '../../support/guest.ts';
 import { givingHook } from '../../support/hook.ts';
 import { kill } from '../../support/processes.ts';
 import { smallVolume } from '../../support/smallvolume.ts';
-import { allowBootTime, aPod, startRunner, type RunningRunner } from './harness.ts';
+import { allowBootTime, aPod, placeIso, startRunner, type RunningRunner } from './harness.ts';
 import { anImageOf, aPodOf, saved } from './savedimage.ts';
 
 allowBootTime();
@@ -215,9 +215,30 @@ test('what has no memory to save, or one that would not fit another VM, is refus
   const withDisk = await startRunner(pod);
   await withDisk.reaches({ powerState: 'Running' });
   await expect(withDisk.client.startExport('image', undefined, true)).rejects.toMatchObject({
-    reason: 'Conflict',
+    reason: 'Invalid',
     message: expect.stringMatching(/^disks: /),
   });
+});
+
+test('what was started with a CD has no memory to save until it is started again, whether the CD is still in it or not', async () => {
+  const pod = await aPod({ iso: true });
+  const folder = await aFolder();
+  const iso = `${folder}.iso`;
+  onTestFinished(() => rm(iso, { force: true }));
+  await run('genisoimage', ['-quiet', '-o', iso, folder]);
+  await placeIso(pod, iso);
+  const runner = await startRunner(pod);
+  await runner.reaches(up);
+  const save = (id: string) => runner.client.startExport(id, undefined, true);
+  await expect(save('image')).rejects.toMatchObject({
+    reason: 'Invalid',
+    message: expect.stringContaining('eject it'),
+  });
+  await runner.client.eject();
+  await expect(save('image')).rejects.toMatchObject({ reason: 'Invalid', message: ejectedRefusal });
+  await runner.client.power({ action: 'restart' });
+  await runner.reaches(up);
+  await saved(runner, 'image');
 });
 
 test('a memory for which there is no room is no image, and the guest goes on', async () => {

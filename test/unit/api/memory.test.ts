@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { ImageMemory } from '../../../src/api/image.ts';
-import { memoryRefusal, SavedMachine } from '../../../src/api/memory.ts';
+import { ejectedRefusal, isMemoryRefusal, memoryRefusal, SavedMachine } from '../../../src/api/memory.ts';
 import { aMachine } from '../worker/amachine.ts';
 
 const settings = { architecture: 'amd64', gpuPassthrough: 'Disabled' } as const;
@@ -10,7 +10,15 @@ test.each([
   ['data disks', { ...settings, disks: [{ name: 'logs' }] }, 'disks: the memory of a VM with data disks'],
   ['a CD', { ...settings, iso: 'r.example.com/iso' }, 'iso: the memory of a VM that was started with a CD'],
 ] as const)('the memory of a VM with %s is refused by the name of the field', (_what, given, sentence) => {
-  expect(memoryRefusal(given as Parameters<typeof memoryRefusal>[0])).toContain(sentence);
+  const refusal = memoryRefusal(given as Parameters<typeof memoryRefusal>[0]) ?? '';
+  expect(refusal).toContain(sentence);
+  expect(isMemoryRefusal(refusal)).toBe(true);
+});
+
+test('a refusal is told from what else a runner says of a save', () => {
+  expect(isMemoryRefusal(ejectedRefusal)).toBe(true);
+  expect(isMemoryRefusal('the VM does not run: only the memory of one that runs can be saved')).toBe(false);
+  expect(isMemoryRefusal('memory: is no boolean')).toBe(false);
 });
 
 test('that of any other VM is not, nor that of an ARM one, whose passthrough takes no card', () => {

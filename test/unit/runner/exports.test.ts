@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { ejectedRefusal } from '../../../src/api/memory.ts';
 import type { RoomWatch } from '../../../src/runner/copyroom.ts';
 import type { copyLive, copyStopped, CopyContext } from '../../../src/runner/diskcopy.ts';
 import { createExports, type Exports } from '../../../src/runner/exports.ts';
@@ -14,6 +15,9 @@ import type { Supervisor } from '../../../src/runner/supervisor.ts';
 let state: string;
 let exports: Exports;
 let isAsleep: boolean;
+/** What the guest that runs was started with, and whether its CD has been taken out since. */
+let machine: object | undefined;
+let isEjected: boolean;
 /** Aborted when the memory of the guest is to be written, as its pod ends. */
 let ending: AbortController;
 /** The volume has less room than a guest needs. */
@@ -41,13 +45,21 @@ beforeEach(async () => {
   state = await mkdtemp(join(tmpdir(), 'svc3-exports-'));
   await writeFile(join(state, 'disk.qcow2'), overlay());
   isAsleep = false;
+  machine = undefined;
+  isEjected = false;
   ending = new AbortController();
   short = Promise.withResolvers();
   const supervisor = {
-    running: () => undefined,
+    running: () => machine && { input: { gpuAddresses: [], spec: { architecture: 'amd64' }, ...machine } },
+    status: {
+      get current() {
+        return { ejected: isEjected };
+      },
+    },
     isAsleep: () => isAsleep,
     inTurn: (task: () => Promise<unknown>) => task(),
     holdDisk: () => undefined,
+    holdGuest: () => undefined,
     copiesEnd: ending.signal,
   } as unknown as Supervisor;
   exports = createExports(supervisor, { state } as never, pino({ level: 'silent' }), copies);
@@ -61,6 +73,42 @@ afterEach(() => rm(state, { recursive: true }));
 
 const ready = (id: string) =>
   vi.waitFor(() => expect(exports.get(id)).toMatchObject({ state: 'Ready', progress: 100 }));
+
+describe('a copy with the memory', () => {
+  const refusal = async () =>
+    exports.start('a', undefined, true).then(
+      () => undefined,
+      (error: Error) => error,
+    );
+
+  test('is refused for now while no guest runs', async () => {
+    expect(await refusal()).toMatchObject({
+      reason: 'Conflict',
+      message: expect.stringContaining('does not run'),
+    });
+  });
+
+  test.each<[string, object, boolean, string]>([
+    ['a card', { gpuAddresses: ['0000:01:00.0'] }, false, 'gpuPassthrough: '],
+    ['data disks', { disks: [{ name: 'logs' }] }, true, 'disks: '],
+    ['a CD', { iso: '/iso' }, false, 'eject it and start the VM again'],
+    ['a CD that was taken out', { iso: '/iso' }, true, ejectedRefusal],
+    ['a drive whose CD was taken out before it went on', { hasEmptyDrive: true }, true, ejectedRefusal],
+  ])(
+    'is refused for good while the guest is one that was started with %s',
+    async (_what, input, ejected, words) => {
+      machine = input;
+      isEjected = ejected;
+      expect(await refusal()).toMatchObject({ reason: 'Invalid', message: expect.stringContaining(words) });
+    },
+  );
+
+  test('is made of one that was started after its CD was taken out', async () => {
+    machine = {};
+    isEjected = true;
+    expect(await refusal()).toBeUndefined();
+  });
+});
 
 describe('a copy of the disk', () => {
   test('is made once per id, and says its digest', async () => {

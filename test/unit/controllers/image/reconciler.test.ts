@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Pod, PodStatus } from '../../../../src/api/core.ts';
 import type { Image, ImageStatus } from '../../../../src/api/image.ts';
+import { ejectedRefusal } from '../../../../src/api/memory.ts';
 import type { KubeObject } from '../../../../src/api/object.ts';
 import type { Vm } from '../../../../src/api/vm.ts';
 import { createExpectations } from '../../../../src/controller/expectations.ts';
@@ -36,6 +37,8 @@ let isNamespaceGoing: boolean;
 let storeSettings: { url: string; prefix: string };
 /** What the store says to whoever opens it. */
 let outage: Svc3Error | undefined;
+/** What the runner, which has no copy yet, says to whoever asks for one. */
+let runnerRefusal: Svc3Error | undefined;
 /** What is said to whoever writes tickets. */
 let secretRefusal: Svc3Error | undefined;
 /** Who uses it as kube-apiserver knows by now. */
@@ -114,7 +117,14 @@ const client = {
 };
 
 const runner = {
-  getExport: async (id: string) => ({ id, state: 'Copying', progress: 50 }),
+  async getExport(id: string) {
+    if (runnerRefusal !== undefined) throw missing();
+    return { id, state: 'Copying', progress: 50 };
+  },
+  async startExport() {
+    calls.push('start export');
+    throw runnerRefusal;
+  },
   deleteExport: async () => void calls.push('forget export'),
 };
 
@@ -130,6 +140,7 @@ beforeEach(() => {
   isNamespaceGoing = false;
   storeSettings = { url: 'https://store.example.com', prefix: 'svc3' };
   outage = undefined;
+  runnerRefusal = undefined;
   secretRefusal = undefined;
   liveUsers = undefined;
   pullSecret.current = undefined;
@@ -647,6 +658,36 @@ describe('a step that fails', () => {
     nowMs += 3;
     await pass();
     expect(ready()?.status).toBe('True');
+  });
+
+  describe('at a save with memory', () => {
+    beforeEach(() => {
+      // Its CD has been ejected since: what the next start will have says nothing of the guest that runs.
+      const status = { runner: { address: '10.0.0.1' }, effective: {}, powerState: 'Running' };
+      const metadata = storedMeta({ name: 'web', namespace: 'team', uid: 'vm-uid' });
+      vms = [{ metadata, spec: { iso: '' }, status } as unknown as Vm];
+      given({ vm: { name: 'web', mode: 'SaveWithMemory' } });
+    });
+
+    test.each(['Invalid', 'Conflict'] as const)(
+      'since the runner refuses the machine of the guest is the last word: %s',
+      async (reason) => {
+        runnerRefusal = new Svc3Error(reason, ejectedRefusal);
+        expect(await pass()).toBeUndefined();
+        expect(ready()).toMatchObject({ reason: 'MemoryRefused', message: `VM web: ${ejectedRefusal}` });
+        expect(stalled()).toBe('MemoryRefused');
+        seen();
+        nowMs += 3_600_000;
+        expect(await pass()).toBeUndefined();
+        expect(calls.filter((call) => call === 'start export')).toHaveLength(1);
+      },
+    );
+
+    test('since the VM is being saved already is tried again', async () => {
+      runnerRefusal = new Svc3Error('Conflict', 'the VM is being saved already');
+      expect(await pass()).toMatchObject({ requeueAfterMs: expect.any(Number) });
+      expect([ready()?.reason, stalled()]).toEqual(['RunnerUnreachable', undefined]);
+    });
   });
 
   test('of nobody’s expecting is an error of the pass', async () => {
