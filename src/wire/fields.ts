@@ -96,14 +96,14 @@ function refusalOf(error: z.core.$ZodError, where: string): Svc3Error {
   });
 }
 
-/** Checks a JSON value (`where` names it when it has no field) and returns what the schema makes of it. */
+/** Checks a JSON value (`where` names it when it has no field) and returns what the schema makes of it; `null` is as good as none. */
 export function validate<S extends z.ZodType>(
   schema: S,
   value: JsonValue | undefined,
   where: string,
   warn: (text: string) => void,
 ): z.output<S> {
-  const folded = value === undefined ? undefined : foldFields(schema, value, '', { warn });
+  const folded = value === undefined || value === null ? undefined : foldFields(schema, value, '', { warn });
   const result = schema.safeParse(folded);
   if (!result.success) throw refusalOf(result.error, where);
   return result.data;

@@ -33,6 +33,10 @@ test('null is as good as absent', () => {
   expect(checked({ name: 'a', displayDPI: null }).value).toEqual({ name: 'a' });
 });
 
+test('a value that is null as a whole is as good as none', () => {
+  expect(validate(schema.optional(), null, 'body', () => undefined)).toBeUndefined();
+});
+
 test.each([
   ['the same field in two cases', { name: 'a', Name: 'b' }, 'Name', 'FieldValueDuplicate'],
   ['a missing field', {}, 'name', 'FieldValueRequired'],
@@ -43,6 +47,7 @@ test.each([
     'FieldValueInvalid',
   ],
   ['no object', [], 'body', 'FieldValueInvalid'],
+  ['null where a value is required', null, 'body', 'FieldValueRequired'],
 ] as const)('%s is refused and named', (_, value, field, reason) => {
   try {
     checked(value as unknown as JsonValue);
