@@ -119,13 +119,18 @@ export const vmChangeBody = z
       'What is absent stays. Lists, readiness and affinity are replaced as a whole; an empty tag, scheduler, systemSerial or node takes out what was said as long as the VM has not been placed; after that at most another value can be given. vmConfig, vmConfigNamespace, pool, image, architecture, hostname, subdomain, sshNodePort, screenshareNodePort and where the disk is never change: a value that its spec does not have already is refused, and so are a size of the disk, which svc3 vm resize grows, and a port mapping that cannot be had.',
   });
 
+/** What only configurations and pools say, in these words. */
+const ofTemplates = {
+  nodeName: z.union([subdomain, z.literal('')]).optional(),
+  type: z.enum(['amd64', 'arm64']).optional().describe('The same as architecture.'),
+} as const;
+
 export const vmConfigBody = z
   .object({
     name: configName,
     ...settings,
     image: imageReference,
-    nodeName: z.union([subdomain, z.literal('')]).optional(),
-    type: z.enum(['amd64', 'arm64']).optional().describe('The same as architecture.'),
+    ...ofTemplates,
   })
   .meta({ id: 'VMConfigRequest' });
 
@@ -152,7 +157,7 @@ export const vmPoolBody = z
       .describe('Whether VMs that name vmConfig, and ask for nothing else, get guests of the pool as well.'),
     vmConfig: configName.optional().describe('VMConfig of the namespace with what is not said here.'),
     ...templateSettings,
-    nodeName: z.union([subdomain, z.literal('')]).optional(),
+    ...ofTemplates,
   })
   .meta({ id: 'VMPoolRequest' });
 

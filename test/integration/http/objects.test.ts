@@ -1,6 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { finalizer } from '../../../src/api/meta.ts';
-import { images, namespaces, nodes, registryCredentials, secrets } from '../../../src/api/resources.ts';
+import {
+  images,
+  namespaces,
+  nodes,
+  registryCredentials,
+  secrets,
+  vmPools,
+} from '../../../src/api/resources.ts';
 import { condition, startTestApi, type TestApi } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 
@@ -98,6 +105,18 @@ describe('VM pools', () => {
     await call('DELETE', ns('/vms/of-pool'));
     expect((await call('DELETE', ns('/vmpools/ci'))).json.status).toBe('Success');
     expect((await call('GET', ns('/vmpools/ci'))).status).toBe(404);
+  });
+
+  test('takes type for architecture, as items show it and configurations take it', async () => {
+    const body = { name: 'arm', image, type: 'arm64' };
+    const { status, headers, json } = await call('POST', ns('/vmpools'), { body });
+    expect([status, headers['warning'], json]).toMatchObject([201, undefined, body]);
+    const { spec } = await cluster.client.get(vmPools, 'arm', namespace);
+    expect(spec.template.architecture).toBe('arm64');
+    await call('DELETE', ns('/vmpools/arm'));
+    const both = { ...body, architecture: 'amd64' };
+    const refused = await call('POST', ns('/vmpools'), { body: both });
+    expect([refused.status, refused.json.details.causes[0].field]).toEqual([422, 'type']);
   });
 
   test('a VM of a pool that says what the template fixes is refused with every field, as the request names it', async () => {
