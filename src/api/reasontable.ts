@@ -65,6 +65,10 @@ export const reasonTable: readonly ReasonRow[] = [
     Scheduled: ['A node has been chosen.', nothing],
   }),
   ...rows('VM', 'Scheduled', 'False', {
+    AwaitingScheduler: [
+      'The pod is left to kube-scheduler (chart value placement.whenFull: Pod), which has not come to a verdict: it has not looked at the pod yet, has failed and tries again, makes room on a node, or waits for whoever gates the pod; the message quotes it.',
+      'Nothing; where that lasts, look at the pod and whether kube-scheduler runs.',
+    ],
     Unschedulable: [
       'No node fits, and the message counts the reasons over all nodes; or kube-scheduler does not bind the pod to the node that was chosen, and the message quotes it.',
       'Free or add what is missing; `svc3 vm explain NAME` gives the verdict for each node.',

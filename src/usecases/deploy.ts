@@ -228,7 +228,10 @@ async function namedConfig(
   throw new Svc3Error('NotFound', `${name} config does not exist`, { details });
 }
 
-/** Whether no node fits. A pod that is for a node may be bound yet: kube-scheduler makes room for it, or somebody gates it. */
+/**
+ * Whether no node fits. A pod that is for a node may be bound yet: kube-scheduler makes room for it, or somebody gates it. Of one that is left to
+ * kube-scheduler it is not said before that has come to a verdict (`AwaitingScheduler`).
+ */
 function isUnschedulable({ status }: Vm): boolean {
   if (status?.podName !== undefined && status.node !== undefined) return false;
   const scheduled = status?.conditions?.find(({ type }) => type === 'Scheduled');

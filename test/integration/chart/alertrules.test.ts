@@ -426,6 +426,16 @@ describe('an alert', () => {
       },
       { '31m': [], '60m': ['Svc3VMUnschedulable'] },
     ],
+    [
+      'tells of a VM on whose pod kube-scheduler comes to no verdict, or to one after the other',
+      {
+        [age('VM', 'AwaitingScheduler', running)]: '0+60x20 stale _x8 1800+60x40',
+        [age('VM', 'AwaitingScheduler', `${scheduled}, requested="Running"`)]: '0+60x20 stale _x8 1800+60x40',
+        [age('VM', 'Unschedulable', running)]: '_x21 1260+60x8 stale',
+        [age('VM', 'Unschedulable', `${scheduled}, requested="Running"`)]: '_x21 1260+60x8 stale',
+      },
+      { '29m': [], '32m': ['Svc3VMUnschedulable'], '60m': ['Svc3VMUnschedulable'] },
+    ],
   ])('%s', async (_, ...course) => {
     expect(await play(course)).toContain('SUCCESS');
   });

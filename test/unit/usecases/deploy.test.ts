@@ -1,15 +1,18 @@
 import { describe, expect, test, vi } from 'vitest';
+import type { PodStatus } from '../../../src/api/core.ts';
 import type { Image } from '../../../src/api/image.ts';
 import type { Vm, VmStatus } from '../../../src/api/vm.ts';
 import type { VmConfig } from '../../../src/api/vmconfig.ts';
 import type { VmPool } from '../../../src/api/vmpool.ts';
+import { statusOf } from '../../../src/controllers/vm/status/draftedstatus.ts';
+import { reportPod } from '../../../src/controllers/vm/status/report.ts';
 import { Svc3Error } from '../../../src/errors.ts';
 import type { KubeClient } from '../../../src/kube/types.ts';
 import { deploy, type DeployEnvironment, type DeployOptions } from '../../../src/usecases/deploy.ts';
 import type { Waiter } from '../../../src/usecases/waiter.ts';
 import type { DeployRequest } from '../../../src/wire/deploy.ts';
 import { storedMeta } from '../../support/storedmeta.ts';
-import { aCondition, aVm } from '../controllers/vm/builders.ts';
+import { aCondition, aPod, aVm, effective } from '../controllers/vm/builders.ts';
 
 /** What the cluster becomes while somebody waits, in order; and what ends a wait that none of it ends. */
 interface Course {
@@ -74,6 +77,15 @@ function world(course: Course = {}, given: Partial<DeployEnvironment> = {}) {
     return [error.reason, cause?.field, error.message];
   };
   return { run, refusal, create, remove };
+}
+
+/** What the operator reports of a VM whose pod waits for kube-scheduler, which has said this. */
+function leftToScheduler(conditions: NonNullable<PodStatus['conditions']>): VmStatus {
+  const { affinity: _affinity, ...spec } = aPod().spec;
+  const pod = { ...aPod({ status: { conditions } }), spec };
+  const vm = aVm();
+  const report = reportPod({ vm, pod, node: undefined, runner: undefined, effective, warnings: [] });
+  return statusOf(vm, report, new Date(0));
 }
 
 const gpuOff = {
@@ -323,6 +335,16 @@ describe('a deploy', () => {
     // Where kube-scheduler is to find the node, it says that there is none.
     const { refusal } = world({ states: [unbound, booted(true)] });
     expect((await refusal({}, { failFast: true }))[2]).toBe('Insufficient cpu');
+  });
+
+  test('waits for the verdict of kube-scheduler on a pod that is left to it', async () => {
+    const refused = { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: 'no room' };
+    const unseen = leftToScheduler([]);
+    const { run, remove } = world({ states: [unseen, booted(true)] });
+    await expect(run({}, { failFast: true })).resolves.toMatchObject({ runs: true });
+    expect(remove).not.toHaveBeenCalled();
+    const { refusal } = world({ states: [unseen, leftToScheduler([refused]), booted(true)] });
+    expect((await refusal({}, { failFast: true }))[2]).toBe('no room');
   });
 });
 

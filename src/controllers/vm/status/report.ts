@@ -22,7 +22,7 @@ import {
   pullFailure,
   runnerStatus,
 } from '../facts/podstate.ts';
-import { unboundMessage, volumeMessage } from '../facts/unbound.ts';
+import { isUntaken, unboundMessage, volumeMessage } from '../facts/unbound.ts';
 import { powerStep } from '../runner/power.ts';
 import type { RunnerObservation } from '../runner/runners.ts';
 import { startedByRunner, startedInPod } from '../facts/started.ts';
@@ -202,12 +202,18 @@ function acceleratorOf(pod: Pod): 'kvm' | 'tcg' | undefined {
   return found === 'kvm' || found === 'tcg' ? found : undefined;
 }
 
+/** Of a pod that is left to kube-scheduler, only its verdict is that no node fits: it may not have come to it, try again, or make room on a node. */
 function scheduledCondition(pod: Pod, node: string | undefined): ConditionDraft {
   const unbound = unboundMessage(pod);
+  if (node === undefined) {
+    const reason = isUntaken(pod) ? 'Unschedulable' : 'AwaitingScheduler';
+    return condition('False', reason, unbound ?? 'waiting for kube-scheduler');
+  }
   // An error of kube-scheduler is no verdict on the node: it tries again.
   const isRefused = unbound !== undefined && notScheduled(pod)?.reason !== 'SchedulerError';
-  if (node !== undefined && !isRefused) return condition('True', 'Scheduled', `placed on node ${node}`);
-  return condition('False', 'Unschedulable', unbound ?? 'waiting for kube-scheduler');
+  return isRefused
+    ? condition('False', 'Unschedulable', unbound)
+    : condition('True', 'Scheduled', `placed on node ${node}`);
 }
 
 /** Reasons of the runner that say the image is at fault. */

@@ -12,6 +12,7 @@ export interface StatusEvent {
 /** Steps of an ordinary life that have no event. */
 const silent = new Set([
   'AskingRegistry',
+  'AwaitingScheduler',
   'Claiming',
   'PullingImage',
   'Prepared',

@@ -96,9 +96,10 @@ const unprovisioned =
   'running PreBind plugin "VolumeBinding": binding volumes: provisioning failed for PVC "svc3-vm-web"';
 
 /** A pod that is left to kube-scheduler, and what that has said of it. */
-function unpinned(conditions: NonNullable<PodStatus['conditions']>): Pod {
+function unpinned(conditions: NonNullable<PodStatus['conditions']>, nominatedNodeName?: string): Pod {
   const { affinity: _affinity, ...spec } = aPod().spec;
-  return { ...aPod({ status: { conditions } }), spec };
+  const nominated = nominatedNodeName === undefined ? {} : { nominatedNodeName };
+  return { ...aPod({ status: { conditions, ...nominated } }), spec };
 }
 
 const table: Row[] = [
@@ -110,7 +111,32 @@ const table: Row[] = [
   {
     sentence: 'a pod that kube-scheduler has not looked at yet',
     pod: unpinned([]),
-    rows: [starting, 'scheduled=False/Unschedulable', pulling, 'booted=False/Booting'],
+    rows: [starting, 'scheduled=False/AwaitingScheduler', pulling, 'booted=False/Booting'],
+  },
+  {
+    sentence: 'a pod that is left to kube-scheduler and that no node takes',
+    pod: unpinned([notBound('Unschedulable', 'Insufficient cpu')]),
+    rows: [starting, 'scheduled=False/Unschedulable', 'prepared=False/Unschedulable', 'booted=False/Booting'],
+  },
+  ...['SchedulerError', 'SchedulingGated'].map((reason) => ({
+    sentence: `a pod that is left to kube-scheduler, and not refused by ${reason}`,
+    pod: unpinned([notBound(reason, 'not yet')]),
+    rows: [
+      starting,
+      'scheduled=False/AwaitingScheduler',
+      'prepared=False/Unschedulable',
+      'booted=False/Booting',
+    ],
+  })),
+  {
+    sentence: 'a pod that is left to kube-scheduler, which makes room for it',
+    pod: unpinned([notBound('Unschedulable', 'Insufficient cpu')], 'n1'),
+    rows: [
+      starting,
+      'scheduled=False/AwaitingScheduler',
+      'prepared=False/Unschedulable',
+      'booted=False/Booting',
+    ],
   },
   {
     sentence: 'a pod whose image cannot be pulled',

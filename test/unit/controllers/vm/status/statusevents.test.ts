@@ -139,6 +139,15 @@ describe('a condition', () => {
     expect(eventsBetween(after, after)).toEqual([]);
   });
 
+  test('is not told where it only says that kube-scheduler has yet to decide', () => {
+    const waits = {
+      status: 'False',
+      reason: 'AwaitingScheduler',
+      message: 'waiting for kube-scheduler',
+    } as const;
+    expect(eventsBetween(undefined, withCondition('Scheduled', waits))).toEqual([]);
+  });
+
   test('is told again where its status is another, though the reason is not', () => {
     const [before, after] = (['True', 'False'] as const).map((status) =>
       withCondition('PortsMapped', { status, reason: 'PortTaken', message: 'why' }),
