@@ -136,6 +136,9 @@ export const Display = z.object({
 });
 export type Display = z.infer<typeof Display>;
 
+/** The warning of a VM for which `display.dpi` is said, in `status.warnings` and of the API. */
+export const dpiHasNoEffect = 'display.dpi has no effect: screens of QEMU report no dots per inch';
+
 export const diskSettings = {
   storage: z
     .enum(['Ephemeral', 'Persistent'])

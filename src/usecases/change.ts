@@ -3,6 +3,7 @@ import { onceInLife } from '../api/vmchanges.ts';
 import type { Vm } from '../api/vm.ts';
 import { Svc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
+import { withoutEffect } from '../wire/deploy.ts';
 import { preconditionOf, requireMeant } from '../wire/meant.ts';
 import { settingsOf } from '../wire/vm.ts';
 import { vmChangeOf, type VmChangeRequest } from '../wire/vmchange.ts';
@@ -66,7 +67,8 @@ export async function changeVm(
   if (request.gpuPassthrough === true) refuseNewGpu(await find(), installation);
   const patch = { type: 'merge', body: { metadata: preconditionOf(uid), spec } } as const;
   const patched = await writing(() => caller.patch(vms, key, patch), deployFieldsOf(request));
-  for (const warning of leftToGuest(patched, spec)) options.warn(warning);
+  const asked = [...withoutEffect(request), ...leftToGuest(patched, spec)];
+  for (const warning of asked) options.warn(warning);
   if (!options.wait) return { vm: patched, isSeen: false };
   const { generation = 0 } = patched.metadata;
   const isSeen = ({ status }: Vm) => (status?.observedGeneration ?? 0) >= generation;
@@ -79,7 +81,8 @@ export async function changeVm(
   });
   if (waited.kind === 'gone') throw new Svc3Error('NotFound', `vms "${key.name}" not found`);
   const vm = waited.object;
-  for (const warning of newWarnings(vm, patched)) options.warn(warning);
+  const known = [...(patched.status?.warnings ?? []), ...asked];
+  for (const warning of newWarnings(vm, known)) options.warn(warning);
   return { vm, isSeen: isSeen(vm) };
 }
 
@@ -100,8 +103,7 @@ function leftToGuest({ spec, status }: Vm, asked: object): readonly string[] {
     .map((field) => `spec.${field}: ${onceInLife[field]}`);
 }
 
-/** What the operator says of the VM that it did not say before the change. */
-function newWarnings({ status }: Vm, before: Vm): readonly string[] {
-  const known = before.status?.warnings ?? [];
+/** What the operator says of the VM that was not known before. */
+function newWarnings({ status }: Vm, known: readonly string[]): readonly string[] {
   return (status?.warnings ?? []).filter((warning) => !known.includes(warning));
 }

@@ -8,7 +8,7 @@ import type { Architecture, VmConfig } from '../api/vmconfig.ts';
 import type { VmPool } from '../api/vmpool.ts';
 import { ifFound, invalidField, isSvc3Error, Svc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
-import { anyHostPort, didNotRun, vmOf, type DeployRequest } from '../wire/deploy.ts';
+import { anyHostPort, didNotRun, vmOf, withoutEffect, type DeployRequest } from '../wire/deploy.ts';
 import { type Inherited, inheritedFromPool, isReachable, vmMessage, vmReason, vmState } from '../wire/vm.ts';
 import { imageRefusal, unusableImage } from './imagerefusal.ts';
 import { removeNeverRun } from './removal.ts';
@@ -103,7 +103,7 @@ export async function deploy(
   const inherited = config?.config ?? ofPool;
   const created = await writing(() => environment.caller.create(vms, vm), deployFieldsOf(request));
   const course = await courseOf(environment, { created, request }, options);
-  return deployed(course, portWarnings, inherited);
+  return deployed(course, { portWarnings, warnings: withoutEffect(request) }, inherited);
 }
 
 interface Course {
@@ -143,16 +143,17 @@ function traceAnnotation({ traceparent }: DeployOptions): Readonly<Record<string
 
 function deployed(
   { vm, runs }: Course,
-  portWarnings: readonly string[],
+  said: Pick<Deployed, 'portWarnings' | 'warnings'>,
   inherited: Inherited | undefined,
 ): Deployed {
   const told = vm.status?.warnings ?? [];
+  const others = told.filter((warning) => !isPortWarning(warning));
   return {
     vm,
     runs,
     inherited,
-    portWarnings: [...portWarnings, ...told.filter(isPortWarning)],
-    warnings: told.filter((warning) => !isPortWarning(warning)),
+    portWarnings: [...said.portWarnings, ...told.filter(isPortWarning)],
+    warnings: [...new Set([...said.warnings, ...others])],
   };
 }
 

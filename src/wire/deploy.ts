@@ -3,7 +3,7 @@ import { annotations, finalizer, forbiddenHostPorts, group, type PortRange } fro
 import type { Vm, VmSpecInput } from '../api/vm.ts';
 import type { PortMapping } from '../api/ports.ts';
 import { parseQuantity } from '../api/quantity.ts';
-import type { Switch } from '../api/vmconfig.ts';
+import { dpiHasNoEffect, type Switch } from '../api/vmconfig.ts';
 import { invalidField, Svc3Error } from '../errors.ts';
 import { vmReason } from './vm.ts';
 import type { DeployRequest, SettingsRequest } from './vmschemas.ts';
@@ -158,6 +158,11 @@ export function settingsOf(request: SettingsRequest): Partial<VmSpecInput> {
     userData: request.userData,
     sshAuthorizedKeys: request.sshAuthorizedKeys === undefined ? undefined : [...request.sshAuthorizedKeys],
   });
+}
+
+/** Warnings of what the request asks for and no VM of this platform has (contract: "VMs"), in the words of `status.warnings`. */
+export function withoutEffect({ displayDPI }: Pick<SettingsRequest, 'displayDPI'>): readonly string[] {
+  return displayDPI === undefined ? [] : [dpiHasNoEffect];
 }
 
 const diskStorages = { ephemeral: 'Ephemeral', persistent: 'Persistent' } as const;

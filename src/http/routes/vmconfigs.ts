@@ -3,6 +3,7 @@ import { vmConfigs } from '../../api/resources.ts';
 import { configFields, vmConfigItem, vmConfigOf } from '../../wire/vmconfig.ts';
 import { findVmConfig, requireMeantNow } from '../server/lookup.ts';
 import { defineRoute } from '../server/route.ts';
+import { withoutEffect } from '../../wire/deploy.ts';
 import { preconditionOf } from '../../wire/meant.ts';
 import * as schemas from '../../wire/schemas.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
@@ -81,7 +82,8 @@ export const createVmConfig = defineRoute({
   replies: { 201: { description: 'The configuration.', schema: vmSchemas.vmConfigItem } },
   permission: { kind: 'native', ...permission, verb: 'create' },
   example: { name: 'small', image: 'registry.example.com/team/debian:12', cpu: 2, memory: 2 },
-  async handler({ params, body, caller, services, signal }) {
+  async handler({ params, body, caller, services, signal, warn }) {
+    for (const warning of withoutEffect(body)) warn(warning);
     const { username: owner } = await caller.user();
     const config = vmConfigOf(body, { namespace: params.namespace, owner });
     const created = await writing(() => caller.client.create(vmConfigs, config), configFields);

@@ -2,6 +2,7 @@ import type * as z from 'zod';
 import { group } from '../../api/meta.ts';
 import { vmPools } from '../../api/resources.ts';
 import { writing } from '../../usecases/writing.ts';
+import { withoutEffect } from '../../wire/deploy.ts';
 import { preconditionOf } from '../../wire/meant.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { poolFields, scalePatch, vmPoolItem, vmPoolOf, type VmPoolScaleRequest } from '../../wire/vmpool.ts';
@@ -72,7 +73,8 @@ export const createVmPool = defineRoute({
     cpu: 2,
     memory: 4,
   },
-  async handler({ params, body, caller, services, signal }) {
+  async handler({ params, body, caller, services, signal, warn }) {
+    for (const warning of withoutEffect(body)) warn(warning);
     const { username: owner } = await caller.user();
     const pool = vmPoolOf(body, { namespace: params.namespace, owner });
     const created = await writing(() => caller.client.create(vmPools, pool), poolFields);

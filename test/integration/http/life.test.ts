@@ -173,9 +173,22 @@ describe('VMs', () => {
       headers: { 'content-type': 'application/json; charset=utf-8' },
     });
     expect(status).toBe(202);
-    expect(headers['warning']).toContain("unknown field 'colour'");
+    expect(String(headers['warning'])).toContain("unknown field 'colour'");
     expect((await cluster.client.get(vms, json.name, namespace)).spec.display).toEqual({ dpi: 96 });
     await call('DELETE', ns('/vms/cased'));
+  });
+
+  test('what has no effect on this platform is a warning, also where nobody waits', async () => {
+    const body = { name: 'dots', image, displayDPI: 96 };
+    for (const path of ['/vmconfigs', '/vmpools', '/vms?wait=false']) {
+      const { status, headers } = await call('POST', ns(path), { body });
+      expect([path, status]).toEqual([path, path.startsWith('/vms') ? 202 : 201]);
+      expect(headers['warning']).toContain('display.dpi has no effect');
+    }
+    const changed = await call('PATCH', ns('/vms/dots?wait=false'), { body: { displayDPI: 120 } });
+    expect(changed.status).toBe(202);
+    expect(changed.headers['warning']).toContain('display.dpi has no effect');
+    for (const kind of ['/vmconfigs', '/vmpools', '/vms']) await call('DELETE', ns(`${kind}/dots`));
   });
 
   test('an unusable port mapping is a warning, a usable one is mapped', async () => {

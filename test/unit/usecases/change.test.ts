@@ -90,6 +90,15 @@ describe('a change of a VM', () => {
     expect(warnings).toEqual(said);
   });
 
+  test('to what has no effect says so, and once where the operator says it as well', async () => {
+    const said = ['display.dpi has no effect: screens of QEMU report no dots per inch'];
+    const { run, warnings } = world([lookedAt({ warnings: said })]);
+    await run({ displayDPI: 96 }, { wait: false });
+    expect(warnings.splice(0)).toEqual(said);
+    await run({ displayDPI: 96 });
+    expect(warnings).toEqual(said);
+  });
+
   test('of another VM than the one that is meant is refused', async () => {
     const { run, patch } = world([lookedAt()]);
     await expect(run({ cpu: 4 }, { uid: 'before' })).rejects.toMatchObject({

@@ -254,6 +254,14 @@ describe('a deploy', () => {
     expect(others).toContain('something else');
   });
 
+  test('of what has no effect says so, and once where the operator says it as well', async () => {
+    const warnings = ['display.dpi has no effect: screens of QEMU report no dots per inch'];
+    const request = { displayDPI: 96 };
+    await expect(world().run(request, { wait: false })).resolves.toMatchObject({ warnings });
+    const waited = world({ states: [booted(true, { warnings })] }).run(request);
+    await expect(waited).resolves.toMatchObject({ warnings });
+  });
+
   test('of a guest that never answers ends with Timeout and leaves the VM', async () => {
     const { refusal, remove } = world({ states: [booted(false), booted(false)] });
     expect(await refusal({}, { wait: 'reachable' })).toEqual([

@@ -4,7 +4,15 @@ import { onPodsIp, type PortMapping } from '../../../api/ports.ts';
 import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
 import type { EffectiveSettings, VmSpec } from '../../../api/vm.ts';
 import { memoryOnDiskRefusal } from '../facts/claim.ts';
-import type { Architecture, Disk, Display, NodePorts, Switch, VmConfigSpec } from '../../../api/vmconfig.ts';
+import {
+  dpiHasNoEffect,
+  type Architecture,
+  type Disk,
+  type Display,
+  type NodePorts,
+  type Switch,
+  type VmConfigSpec,
+} from '../../../api/vmconfig.ts';
 import type { SavedGuest } from './savedguest.ts';
 
 /** What the settings of a VM follow from. */
@@ -90,6 +98,7 @@ export function effectiveSettings(input: EffectiveInput): Effective {
     gpuPassthrough,
     vncConsole,
   };
+  if (requested.display?.dpi !== undefined) warnings.push(dpiHasNoEffect);
   const refusal = memoryOnDiskRefusal(settings);
   if (settings.onEviction === 'Suspend' && refusal !== undefined)
     warnings.push(`onEviction: Suspend has no effect: ${refusal}`);

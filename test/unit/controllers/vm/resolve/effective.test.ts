@@ -277,6 +277,24 @@ describe('GPU passthrough and VNC console', () => {
 });
 
 describe('the other settings', () => {
+  test.each<[who: string, spec: Partial<VmSpec>, config: VmConfigSpec | undefined]>([
+    ['the VM', { display: { dpi: 96 } }, undefined],
+    ['its VMConfig', { display: { width: 800 } }, { display: { dpi: 96 } }],
+  ])('dots per inch of %s have no effect, and are warned of', (_who, spec, config) => {
+    expect(effectiveSettings(input({ spec, config }))).toMatchObject({
+      settings: { display: { dpi: 96 } },
+      warnings: ['display.dpi has no effect: screens of QEMU report no dots per inch'],
+    });
+  });
+
+  test('a screen of another size has it, and is not warned of', () => {
+    const display = { width: 800, height: 600 };
+    expect(effectiveSettings(input({ spec: { display } }))).toMatchObject({
+      settings: { display },
+      warnings: [],
+    });
+  });
+
   test.each<[what: string, spec: Partial<VmSpec>, warnings: string[]]>([
     [
       'an Ephemeral disk',
