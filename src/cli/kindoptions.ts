@@ -9,8 +9,9 @@ import { withoutUndefined } from './settings.ts';
 export const kindOptions = {
   arch: {
     kind: 'choice',
+    alias: 'architecture',
     choices: ['amd64', 'arm64'],
-    summary: "Architecture of the guest; else the image's",
+    summary: "Architecture of the guest; else the image's; also --architecture",
   },
   storage: {
     kind: 'choice',

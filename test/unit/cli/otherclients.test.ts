@@ -2,6 +2,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { kindSettingsOf } from '../../../src/cli/kindoptions.ts';
 import { globalOptions, inputFor, readWords } from '../../../src/cli/parse.ts';
 import { settingsOf } from '../../../src/cli/settings.ts';
 import { leafAt } from '../../../src/cli/tree.ts';
@@ -48,6 +49,20 @@ describe('command lines that scripts for other clients of this kind write', () =
       displayHeight: 600,
       displayDPI: 96,
     });
+  });
+
+  test.each([
+    ['vm', 'deploy'],
+    ['vmc', 'create'],
+    ['pool', 'create'],
+  ])('%s %s takes --architecture, as commands that make disks do', async (...path) => {
+    const command = await leafAt(path)!.load();
+    const words = readWords(['a', '-i', 'b', '--architecture', 'arm64'], {
+      ...globalOptions,
+      ...command.options,
+    });
+    const { options } = inputFor(command, words);
+    expect(await kindSettingsOf(options as never)).toEqual({ architecture: 'arm64' });
   });
 
   test('what a configuration turns off can be turned on', async () => {
