@@ -3,6 +3,7 @@ import { serviceDimension } from './ports.ts';
 
 /** Why a node was refused, in the words of kube-scheduler 1.36 where it has words for it. */
 export const reasons = {
+  cpu: 'Insufficient cpu',
   nodeName: "node(s) didn't match the requested node name",
   unschedulable: 'node(s) were unschedulable',
   notReady: 'node(s) were not ready',
@@ -33,7 +34,7 @@ export function reasonKind(reason: string): string {
 
 const resourceReasons: readonly (readonly [number, string])[] = [
   [PODS, 'Too many pods'],
-  [CPU, 'Insufficient cpu'],
+  [CPU, reasons.cpu],
   [MEMORY, 'Insufficient memory'],
   [EPHEMERAL_STORAGE, 'Insufficient ephemeral-storage'],
   [GPU, reasons.gpuInUse],

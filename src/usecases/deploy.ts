@@ -8,6 +8,7 @@ import type { Architecture, VmConfig } from '../api/vmconfig.ts';
 import type { VmPool } from '../api/vmpool.ts';
 import { ifFound, invalidField, isSvc3Error, Svc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
+import { reasons } from '../placement/reasons.ts';
 import { anyHostPort, didNotRun, vmOf, withoutEffect, type DeployRequest } from '../wire/deploy.ts';
 import { type Inherited, inheritedFromPool, isReachable, vmMessage, vmReason, vmState } from '../wire/vm.ts';
 import { imageRefusal, unusableImage } from './imagerefusal.ts';
@@ -300,6 +301,14 @@ async function untilReachable(
   throw new Svc3Error('Conflict', `VM ${name} is ${vmState(vm)}${why === undefined ? '' : `: ${why}`}`, {
     details,
   });
+}
+
+/**
+ * Whether a deploy was given up since a node lacks CPU. A status says of nodes only words, those of kube-scheduler where that was asked, and placement
+ * has the same.
+ */
+export function isForWantOfCpu(error: unknown): boolean {
+  return isSvc3Error(error, 'Invalid', 'Timeout') && error.message.includes(reasons.cpu);
 }
 
 function cannotRun(vm: Vm, request: DeployRequest): Svc3Error {

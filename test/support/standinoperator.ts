@@ -1,8 +1,11 @@
 import type { Image } from '../../src/api/image.ts';
 import { images, vmConfigs, vms } from '../../src/api/resources.ts';
-import type { Vm } from '../../src/api/vm.ts';
+import type { Vm, VmStatus } from '../../src/api/vm.ts';
+import type { VmConfigSpec } from '../../src/api/vmconfig.ts';
 import { parseQuantity } from '../../src/api/quantity.ts';
 import { memoryBytes } from '../../src/wire/vm.ts';
+import { reasonsOfMissing, refusalSentence } from '../../src/placement/reasons.ts';
+import { CPU } from '../../src/placement/resources.ts';
 import { isSvc3Error } from '../../src/errors.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 import { condition, reportVm, runningStatus } from './api.ts';
@@ -10,11 +13,13 @@ import { condition, reportVm, runningStatus } from './api.ts';
 /**
  * Reports every VM of a namespace as being what its spec requests, as the operator does when nothing goes wrong. It cannot show that a
  * VM runs or a disk is stored, nor when; test/life/gateway.test.ts and test/e2e/api.test.ts do.
+ *
+ * @param options - `cpu`: what the only node has; a VM that asks for more is reported to fit nowhere
  */
 export function startStandInOperator(
   client: KubeClient,
   namespace: string,
-  options: { node?: string; ignore?: (vm: Vm) => boolean } = {},
+  options: { node?: string; cpu?: number; ignore?: (vm: Vm) => boolean } = {},
 ) {
   const stopping = new AbortController();
   async function pass(): Promise<void> {
@@ -27,7 +32,12 @@ export function startStandInOperator(
         options.ignore?.(vm) === true
       )
         continue;
-      const status = statusOf(vm, options.node ?? 'node-1', await imageNameOf(client, vm));
+      const config = await configOf(client, vm);
+      const { cpu = 2 } = { ...config, ...vm.spec };
+      const status =
+        cpu > (options.cpu ?? Infinity)
+          ? withoutCpu
+          : statusOf(vm, options.node ?? 'node-1', imageNameOf(vm, config));
       await quietly(reportVm(client, vm, status));
     }
     for (const image of (await client.list(images, { namespace })).items) await quietly(store(client, image));
@@ -52,13 +62,27 @@ async function quietly(work: Promise<unknown>): Promise<void> {
   });
 }
 
+/** What placement says where the only node lacks CPU. */
+const withoutCpu: VmStatus = {
+  conditions: [
+    condition(
+      'Scheduled',
+      'False',
+      'Unschedulable',
+      refusalSentence(1, new Map(reasonsOfMissing(1 << CPU).map((reason) => [reason, 1]))),
+    ),
+  ],
+};
+
+async function configOf(client: KubeClient, { metadata, spec }: Vm): Promise<VmConfigSpec | undefined> {
+  if (spec.config === undefined) return undefined;
+  const config = await client.get(vmConfigs, spec.config, metadata.namespace ?? '').catch(() => undefined);
+  return config?.spec;
+}
+
 /** The Image that the VM is made from. */
-async function imageNameOf(client: KubeClient, { metadata, spec }: Vm): Promise<string | undefined> {
-  const config =
-    spec.config === undefined
-      ? undefined
-      : await client.get(vmConfigs, spec.config, metadata.namespace ?? '').catch(() => undefined);
-  const image = spec.image ?? config?.spec.image;
+function imageNameOf({ spec }: Vm, config: VmConfigSpec | undefined): string | undefined {
+  const image = spec.image ?? config?.image;
   return image?.includes('/') === true ? undefined : image;
 }
 

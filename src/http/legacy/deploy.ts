@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { annotations } from '../../api/meta.ts';
 import type { Vm } from '../../api/vm.ts';
-import type { Deployed } from '../../usecases/deploy.ts';
+import { isForWantOfCpu, type Deployed } from '../../usecases/deploy.ts';
 import { invalidField, Svc3Error, isSvc3Error, messageOf } from '../../errors.ts';
 import { callFor, inNameOf } from '../server/invoke.ts';
 import { deploy, deployVm } from '../routes/vms.ts';
@@ -58,9 +58,7 @@ function nodeMappings(text: string | undefined): string | undefined {
 }
 
 function noRoom(error: unknown): unknown {
-  return isSvc3Error(error, 'Invalid', 'Timeout') && /insufficient cpu/i.test(error.message)
-    ? new Svc3Error('BadRequest', texts.noCpu, { cause: error })
-    : error;
+  return isForWantOfCpu(error) ? new Svc3Error('BadRequest', texts.noCpu, { cause: error }) : error;
 }
 
 /** Deploys one VM of the configuration; a second one of the name gets a generated suffix (names: "Gateway"). */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { finalizer } from '../../../src/api/meta.ts';
-import { images, isos } from '../../../src/api/resources.ts';
+import { images, isos, vmConfigs, vms } from '../../../src/api/resources.ts';
 import { rows } from '../../../src/http/legacy/table.ts';
 import { messageOf } from '../../../src/errors.ts';
 import { selfSigned } from '../../../src/http/server/certificate.ts';
@@ -196,6 +196,23 @@ describe('texts and refusals', () => {
     expect(
       (await call('POST', '/resources/vm/deploy', { svc_vm_name: 'nothing' })).json.errors[0].message,
     ).toMatch(/config does not exist$/);
+  });
+
+  test('the text that clients match where the only node lacks CPU, and no VM stays', async () => {
+    await noVms();
+    await image(fields.baseImage);
+    const large = {
+      svc_vm_name: 'large',
+      svc_base_image: fields.baseImage,
+      svc_cpu_core: 25,
+      vcpu_count: 25,
+    };
+    expect((await call('POST', '/resources/vm/create', large)).status).toBe(201);
+    const { status, json } = await call('POST', '/resources/vm/deploy', { svc_vm_name: 'large' });
+    expect([status, json.errors]).toEqual([400, [{ message: 'No available nodes with sufficient CPU.' }]]);
+    const { items } = await cluster.client.list(vms, { namespace });
+    expect(items.filter(({ metadata }) => metadata.deletionTimestamp === undefined)).toEqual([]);
+    await cluster.client.delete(vmConfigs, { name: 'large', namespace });
   });
 
   test('a mapping without a port of the node is refused, as before there was one', async () => {

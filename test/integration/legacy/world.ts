@@ -92,7 +92,7 @@ export function legacyWorld(): void {
       }),
     );
     fields.domain = api.baseUrl;
-    operator = startStandInOperator(cluster.client, namespace, { node });
+    operator = startStandInOperator(cluster.client, namespace, { node, cpu: 24 });
     await cluster.client.create(nodes, {
       metadata: { name: node, labels: { 'svc3.dev/namespace': namespace } },
     });
