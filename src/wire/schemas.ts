@@ -94,6 +94,17 @@ export const uploadQuery = z.object({
   fileName: z.string().max(255).optional(),
   architecture,
 });
+/** A file as a part of a form. */
+const file = z.string().meta({ format: 'binary' });
+export const uploadForm = uploadQuery
+  .omit({ fileName: true })
+  .extend({
+    file: file.describe('The disk: the last part, under any name, and the only one with a file name.'),
+  });
+export const certificateForm = z.object({
+  certPath: file.describe('The certificate, with those that it is signed by, in PEM; RSA or ECDSA.'),
+  keyPath: file.describe('Its private key in PEM, unencrypted.'),
+});
 export const tagBody = z.object({ tag }).meta({ id: 'TagRequest' });
 export const clusterNodeParams = z.object({ name: subdomain });
 export const assignBody = z

@@ -12,7 +12,7 @@ import {
   getIsoUpload,
 } from '../routes/resumable.ts';
 import { upload, uploadImage, uploadIso } from '../routes/uploads.ts';
-import { type Call, defineRoute, type Route } from '../server/route.ts';
+import { type Call, defineRoute, type Route, type UploadTypes } from '../server/route.ts';
 import { root } from './discovery.ts';
 import { typedReplies, typedReply } from './schemas.ts';
 import { refuseDryRun } from './selectors.ts';
@@ -50,6 +50,8 @@ function moved(route: Route, path: string, kind: string): Route {
 
 const query = z.looseObject(schemas.uploadQuery.omit({ name: true }).shape);
 
+const takes: UploadTypes = { form: schemas.uploadForm.omit({ name: true }), raw: true };
+
 /** The name of the disk is the path's. */
 function beginning<P extends z.ZodType<{ namespace: string }>>(
   route: Route,
@@ -68,6 +70,7 @@ function beginning<P extends z.ZodType<{ namespace: string }>>(
     query,
     body: schemas.nothing,
     bodyKind: 'upload',
+    takes,
     replies: typedReplies(route.replies, kind),
     permission: route.permission,
     longRunning: true,

@@ -98,6 +98,7 @@ export const uploadImage = defineRoute({
   query: schemas.uploadQuery,
   body: schemas.nothing,
   bodyKind: 'upload',
+  takes: { form: schemas.uploadForm, raw: true },
   replies: uploadReplies,
   permission: uploadPermission,
   longRunning: true,
@@ -114,6 +115,7 @@ export const uploadIso = defineRoute({
   query: schemas.uploadQuery,
   body: schemas.nothing,
   bodyKind: 'upload',
+  takes: { form: schemas.uploadForm, raw: true },
   replies: uploadReplies,
   permission: uploadPermission,
   longRunning: true,
@@ -174,6 +176,7 @@ export const uploadCertificate = defineRoute({
   query: schemas.nothing,
   body: schemas.nothing,
   bodyKind: 'upload',
+  takes: { form: schemas.certificateForm, raw: false },
   replies: { 200: { description: 'New connections get the new certificate.', schema: schemas.status } },
   permission: {
     kind: 'checked',
@@ -183,13 +186,8 @@ export const uploadCertificate = defineRoute({
     scope: 'cluster',
   },
   async handler({ upload: content, services }) {
-    if (content?.parts === undefined) {
-      throw new Svc3Error('UnsupportedMediaType', 'Content-Type: must be multipart/form-data', {
-        details: { causes: [{ field: 'Content-Type', message: 'must be multipart/form-data' }] },
-      });
-    }
     const texts: Record<string, string> = {};
-    for await (const part of content.parts()) {
+    for await (const part of content?.parts?.() ?? []) {
       texts[part.name] = part.kind === 'file' ? await textOf(part.content, part.name) : part.value;
     }
     const { certPath: cert, keyPath: key } = texts;

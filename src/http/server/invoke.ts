@@ -1,6 +1,7 @@
 import type * as z from 'zod';
 import { validate } from '../../wire/fields.ts';
 import type { JsonValue } from '../../wire/fields.ts';
+import { requireTaken } from '../uploads/multipart.ts';
 import { attributesOf, refusedFor } from '../auth/permission.ts';
 import type { Call, Reply, Route } from './route.ts';
 
@@ -20,6 +21,7 @@ export async function callFor<P extends z.ZodType, Q extends z.ZodType, B extend
   const attributes = attributesOf(route.permission, params);
   if (attributes !== undefined && route.permission.kind === 'checked')
     await outer.caller.authorize(attributes);
+  if (outer.upload !== undefined && route.takes !== undefined) requireTaken(route.takes, outer.upload);
   const query = validate(route.query, { ...given.query }, 'query', outer.warn);
   const json = given.body === undefined ? undefined : (JSON.parse(JSON.stringify(given.body)) as JsonValue);
   const body = validate(route.body, route.bodyKind === 'json' ? json : {}, 'body', outer.warn);

@@ -8,12 +8,12 @@ import { validate } from '../../wire/fields.ts';
 import type { JsonValue } from '../../wire/fields.ts';
 import type { ConcurrencyLimit } from '../auth/limits.ts';
 import type { HttpMetrics } from './metrics.ts';
-import { uploadOf } from '../uploads/multipart.ts';
+import { requireTaken, uploadOf } from '../uploads/multipart.ts';
 import { attributesOf, refusedFor } from '../auth/permission.ts';
 import type { ReplyCheck } from './replycheck.ts';
 import { addSurfaceHeaders, addWarnings, refuse, send } from './reply.ts';
 import { beginState, type RequestState, stateOf } from './requeststate.ts';
-import type { Call, Route } from './route.ts';
+import type { Call, Route, Upload } from './route.ts';
 import type { Caller } from './caller.ts';
 import type { Services } from './services.ts';
 
@@ -156,9 +156,16 @@ function callOf(
     address: request.ip,
     ...(request.headers.accept === undefined ? {} : { accept: request.headers.accept }),
     header: (name) => headerOf(request, name),
-    ...(route.bodyKind === 'upload' ? { upload: uploadOf(request) } : {}),
+    ...(route.bodyKind === 'upload' ? { upload: takenBy(route, request) } : {}),
     warn,
   };
+}
+
+/** @throws Svc3Error UnsupportedMediaType */
+function takenBy({ takes }: Route, request: FastifyRequest): Upload {
+  const upload = uploadOf(request);
+  if (takes !== undefined) requireTaken(takes, upload);
+  return upload;
 }
 
 function headerOf({ headers }: FastifyRequest, name: string): string | undefined {

@@ -63,6 +63,14 @@ export type UploadPart =
   | { readonly kind: 'field'; readonly name: string; readonly value: string }
   | { readonly kind: 'file'; readonly name: string; readonly fileName: string; readonly content: Readable };
 
+/** As what an upload may be sent. */
+export interface UploadTypes {
+  /** `multipart/form-data` with these parts; absent: no form. */
+  readonly form?: z.ZodType;
+  /** The bytes themselves, whatever type but `multipart` the client says. */
+  readonly raw: boolean;
+}
+
 /** What a route may answer, by HTTP status; without a schema: bytes. */
 export type Replies = Readonly<Record<number, { readonly description: string; readonly schema?: z.ZodType }>>;
 
@@ -115,6 +123,8 @@ export interface Route<
   readonly body: B;
   /** `upload`: the body is a stream and not JSON. */
   readonly bodyKind: 'none' | 'json' | 'upload';
+  /** Of an upload; other types are refused. Absent where other routes, which say it, are run with the body. */
+  readonly takes?: UploadTypes | undefined;
   readonly replies: Replies;
   readonly permission: Permission;
   /** May wait for minutes: has its own limit of concurrent requests. */

@@ -1,6 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import { Svc3Error } from '../../errors.ts';
-import type { Upload, UploadPart } from '../server/route.ts';
+import type { Upload, UploadPart, UploadTypes } from '../server/route.ts';
+import { passUnread } from './diskbody.ts';
 
 /** Largest value of a form field beside the file: a certificate chain. */
 export const maxFieldBytes = 256 * 1024;
@@ -31,6 +32,26 @@ async function* partsOf(request: FastifyRequest): AsyncIterable<UploadPart> {
   } catch (error) {
     throw brokenMultipart(error);
   }
+}
+
+function problemOf({ form, raw }: UploadTypes, contentType: string): string | undefined {
+  if (!/^multipart\//i.test(contentType)) return raw ? undefined : 'must be multipart/form-data';
+  if (form === undefined) return 'must not be multipart: what is sent is stored as it is';
+  return /^multipart\/form-data\s*(;|$)/i.test(contentType) ? undefined : 'must be multipart/form-data';
+}
+
+/**
+ * Refuses an upload of a type that a route does not take, and lets its body pass.
+ *
+ * @throws Svc3Error UnsupportedMediaType
+ */
+export function requireTaken(takes: UploadTypes, { contentType, stream }: Upload): void {
+  const problem = problemOf(takes, contentType);
+  if (problem === undefined) return;
+  passUnread(stream);
+  throw new Svc3Error('UnsupportedMediaType', `Content-Type: ${problem}`, {
+    details: { causes: [{ field: 'Content-Type', message: problem }] },
+  });
 }
 
 /** The body of an upload as it comes from the socket. */

@@ -276,6 +276,21 @@ describe('a request of a resumable upload is refused', () => {
     expect([reply.status, reply.json.message]).toEqual([status, expect.stringMatching(words)]);
   });
 
+  test.each(['multipart/form-data; boundary=x', 'multipart/mixed; boundary=x'])(
+    'when it goes on as %s, and the upload is as it was',
+    async (type) => {
+      const name = `form-${type.length}`;
+      const location = String((await begin(name)).headers['location']);
+      const raw = '--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\ndisk\r\n--x--\r\n';
+      const headers = { 'upload-offset': '0', 'content-type': type };
+      const { status, json } = await transfer.call('PATCH', location, { raw, headers });
+      expect([status, json.details.causes[0].field]).toEqual([415, 'Content-Type']);
+      expect(await offsetOf(location)).toBe(0);
+      expect((await patch(location, 0, disk)).status).toBe(202);
+      expect((await transfer.contentOf(name)).equals(disk)).toBe(true);
+    },
+  );
+
   test('when it begins with a form, or without a name', async () => {
     const form = await begin(
       'form',

@@ -77,6 +77,17 @@ test.each([
   expect((await call('POST', ns('/upload/image'), body)).status).toBe(409);
 });
 
+test.each([[''], ['?0']])('parts that are no form are no disk (Upload-Complete: %s)', async (complete) => {
+  const { raw } = form({}, 'x.qcow2', disk);
+  const headers = {
+    'content-type': 'multipart/mixed; boundary=form-boundary',
+    ...(complete === '' ? {} : { 'upload-complete': complete }),
+  };
+  const { status, json } = await call('POST', ns('/upload/image?name=mixed'), { raw, headers });
+  expect([status, json.details.causes[0].field]).toEqual([415, 'Content-Type']);
+  expect((await call('GET', ns('/images/mixed'))).status).toBe(404);
+});
+
 test('a form without a length brings its disk whole', async () => {
   const { raw, headers } = form({ name: 'form-chunked' }, 'x.qcow2', disk);
   const body = Readable.from([raw.subarray(0, 1000), raw.subarray(1000)]) as never;
