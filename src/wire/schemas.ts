@@ -94,13 +94,38 @@ export const uploadQuery = z.object({
   fileName: z.string().max(255).optional(),
   architecture,
 });
+const byteCount = z.int().min(0).max(999_999_999_999_999);
+const uploadComplete = z.enum(['?0', '?1']).optional();
+export const uploadHeaders = z.object({
+  'Upload-Complete': uploadComplete.describe(
+    '?0: more comes in other requests, at Location of the reply. ?1 and absent: this is all.',
+  ),
+  'Upload-Length': byteCount.optional().describe('With Upload-Complete: ?0, bytes of the whole file.'),
+});
+export const appendHeaders = z.object({
+  'Upload-Offset': byteCount.describe('Bytes of the file in front of those that are sent.'),
+  'Upload-Complete': uploadComplete.describe(
+    '?0: more comes in other requests. ?1 and absent: this is the end.',
+  ),
+});
+export const downloadHeaders = z.object({
+  Range: z.string().optional().describe('Which part of the disk, e.g. bytes=0-1048575.'),
+  'If-Range': z
+    .string()
+    .optional()
+    .describe('ETag of the version that the part is of; of another one the whole disk is sent.'),
+});
+export const deployHeaders = z.object({
+  traceparent: z
+    .string()
+    .optional()
+    .describe('W3C Trace Context: the trace that the start of the VM belongs to.'),
+});
 /** A file as a part of a form. */
 const file = z.string().meta({ format: 'binary' });
-export const uploadForm = uploadQuery
-  .omit({ fileName: true })
-  .extend({
-    file: file.describe('The disk: the last part, under any name, and the only one with a file name.'),
-  });
+export const uploadForm = uploadQuery.omit({ fileName: true }).extend({
+  file: file.describe('The disk: the last part, under any name, and the only one with a file name.'),
+});
 export const certificateForm = z.object({
   certPath: file.describe('The certificate, with those that it is signed by, in PEM; RSA or ECDSA.'),
   keyPath: file.describe('Its private key in PEM, unencrypted.'),

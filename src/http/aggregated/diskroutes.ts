@@ -70,6 +70,7 @@ function beginning<P extends z.ZodType<{ namespace: string }>>(
     query,
     body: schemas.nothing,
     bodyKind: 'upload',
+    headers: route.headers,
     takes,
     replies: typedReplies(route.replies, kind),
     permission: route.permission,

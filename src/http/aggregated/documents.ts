@@ -1,5 +1,5 @@
 import { actionsGroup, productVersion, version } from '../../api/meta.ts';
-import { openApiOf } from '../server/openapi.ts';
+import { openApiOf, parametersOf } from '../server/openapi.ts';
 import { createNamedSchemas, type Json, type NamedSchemas } from '../server/jsonschema.ts';
 import type { Route } from '../server/route.ts';
 import { nodeId } from './schemas.ts';
@@ -51,13 +51,26 @@ function plain(schema: Json): Json {
   };
 }
 
-function parametersOf(schemas: NamedSchemas, { path, bodyKind, body }: Route): Json[] {
-  const named = Array.from(path.matchAll(/\{(\w+)\}/g), ([, name]) => ({
+/** Parameters in headers: what a schema says there stands beside their names here. */
+function headersOf(schemas: NamedSchemas, headers: Route['headers']): Json[] {
+  return parametersOf(schemas, headers, 'header').map(({ schema, ...named }) =>
+    Object.assign({}, plain(schema as Json), named),
+  );
+}
+
+/** A client that takes the document at its word sends the bytes: its forms would need every part as a parameter. */
+function consumedBy({ bodyKind }: Route): string[] {
+  return [bodyKind === 'upload' ? 'application/octet-stream' : 'application/json'];
+}
+
+function allParametersOf(schemas: NamedSchemas, { path, bodyKind, body, headers }: Route): Json[] {
+  const inPath = Array.from(path.matchAll(/\{(\w+)\}/g), ([, name]) => ({
     name,
     in: 'path',
     required: true,
     type: 'string',
   }));
+  const named = [...inPath, ...headersOf(schemas, headers)];
   if (bodyKind !== 'json') return named;
   const required = !body.safeParse(undefined).success;
   return [...named, { name: 'body', in: 'body', required, schema: plain(schemas.of(body, 'input')) }];
@@ -82,9 +95,9 @@ export function openApiV2Of(routes: readonly Route[]): Json {
       [route.method.toLowerCase()]: {
         operationId: route.id.replaceAll(/\W+(\w)/g, (_, letter: string) => letter.toUpperCase()),
         description: route.summary,
-        consumes: ['application/json'],
+        consumes: consumedBy(route),
         produces: ['application/json'],
-        parameters: parametersOf(schemas, route),
+        parameters: allParametersOf(schemas, route),
         responses: responsesOf(schemas, route),
       },
     };

@@ -10,9 +10,24 @@ function addressOf(path, parameters, values) {
   for (const { name, in: place } of parameters) {
     const value = values.get(name)?.value ?? '';
     if (place === 'path') address = address.replace(`{${name}}`, encodeURIComponent(value));
-    else if (value !== '') query.set(name, value);
+    else if (place === 'query' && value !== '') query.set(name, value);
   }
   return query.size === 0 ? address : `${address}?${query}`;
+}
+
+/** Those that were given, by their names. */
+function headersOf(parameters, values) {
+  return parameters
+    .filter(({ name, in: place }) => place === 'header' && values.get(name).value !== '')
+    .map(({ name }) => [name, values.get(name).value]);
+}
+
+/** An input for each file of a form, by the name of its part; for the bytes themselves one without a name. */
+function fileInputs(content = {}) {
+  const { properties = {} } = content['multipart/form-data']?.schema ?? {};
+  const parts = Object.keys(properties).filter((name) => properties[name].format === 'binary');
+  const names = parts.length === 0 && content['application/octet-stream'] ? [''] : parts;
+  return new Map(names.map((name) => [name, element('input', { type: 'file', required: true })]));
 }
 
 function isCutting({ method, body }) {
@@ -32,7 +47,7 @@ async function perform(call, output) {
   output.textContent = 'Waiting…';
   const started = performance.now();
   const progress = (share) => {
-    if (call.file !== undefined && share < 1) output.textContent = `Sending: ${Math.floor(share * 100)} %`;
+    if (call.files.length > 0 && share < 1) output.textContent = `Sending: ${Math.floor(share * 100)} %`;
     else output.textContent = 'Waiting…';
   };
   try {
@@ -51,8 +66,8 @@ async function perform(call, output) {
 }
 
 /** The namespace of the page, until another one is given here. */
-function parameterInput({ name, in: place }) {
-  const input = element('input', { required: place === 'path', autocomplete: 'off', spellcheck: false });
+function parameterInput({ name, in: place, required }) {
+  const input = element('input', { required, autocomplete: 'off', spellcheck: false });
   if (name !== 'namespace' || place !== 'path') return input;
   const follow = () => {
     input.value = byId('namespace').value;
@@ -72,8 +87,8 @@ export function operationView({ path, method, operation, views }) {
   const json = requestBody?.content?.['application/json'];
   const example = json?.example === undefined ? '' : JSON.stringify(json.example, null, 2);
   const body = json === undefined ? undefined : element('textarea', { value: example, spellcheck: false });
-  const isUpload = requestBody?.content?.['multipart/form-data'] !== undefined;
-  const file = isUpload ? element('input', { type: 'file', required: true }) : undefined;
+  const files = fileInputs(requestBody?.content);
+  const parts = requestBody?.content?.['multipart/form-data'];
   const output = element('pre', { textContent: '', ariaLive: 'polite' });
   const copy = element('button', { type: 'button', textContent: 'Copy as curl' });
   const form = element(
@@ -81,7 +96,8 @@ export function operationView({ path, method, operation, views }) {
     {},
     ...inputs,
     ...(body ? [element('label', {}, 'Body', body), views.fieldTable(json.schema)] : []),
-    ...(file ? [element('label', {}, 'File', file)] : []),
+    ...Array.from(files, ([name, input]) => element('label', {}, name || 'file', input)),
+    ...(parts ? [views.fieldTable(parts.schema)] : []),
     element('div', { className: 'buttons' }, element('button', { textContent: 'Send' }), copy),
     output,
     views.responses(responses),
@@ -89,8 +105,9 @@ export function operationView({ path, method, operation, views }) {
   const call = () => ({
     method: method.toUpperCase(),
     address: addressOf(path, parameters, values),
+    headers: headersOf(parameters, values),
     body: body?.value.trim() || undefined,
-    file: file?.files[0],
+    files: Array.from(files, ([name, input]) => ({ name, file: input.files[0] })).filter(({ file }) => file),
   });
   form.addEventListener('submit', (submitted) => {
     submitted.preventDefault();

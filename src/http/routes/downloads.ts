@@ -22,6 +22,7 @@ function downloadRoute<P extends z.ZodType<{ namespace: string }>>(kind: DiskKin
     query: schemas.nothing,
     body: schemas.nothing,
     bodyKind: 'none',
+    headers: schemas.downloadHeaders,
     replies: {
       200: { description: 'The disk.' },
       206: { description: 'The part of it that Range asked for.' },

@@ -199,6 +199,7 @@ const append = {
   query: schemas.nothing,
   body: schemas.nothing,
   bodyKind: 'upload',
+  headers: schemas.appendHeaders,
   takes: { raw: true },
   replies: { ...kept, ...takenReplies },
   permission: uploadPermission,

@@ -109,6 +109,7 @@ export const deployVm = defineRoute({
   query: schemas.deployWaitQuery,
   body: vmSchemas.deployBody,
   bodyKind: 'json',
+  headers: schemas.deployHeaders,
   replies: {
     200: { description: 'The VM runs.', schema: vmSchemas.deployReply },
     202: { description: 'The VM was created and is being started.', schema: vmSchemas.deployReply },

@@ -1,10 +1,16 @@
 import type * as z from 'zod';
 import { productVersion } from '../../api/meta.ts';
 import { createNamedSchemas, type Json, type NamedSchemas } from './jsonschema.ts';
-import type { Route } from './route.ts';
+import type { Route, UploadTypes } from './route.ts';
 import { status } from '../../wire/schemas.ts';
 
-function parameters(schemas: NamedSchemas, schema: z.ZodType, where: 'path' | 'query'): Json[] {
+/** The members of a schema as parameters of a request. */
+export function parametersOf(
+  schemas: NamedSchemas,
+  schema: z.ZodType | undefined,
+  where: 'path' | 'query' | 'header',
+): Json[] {
+  if (schema === undefined) return [];
   const { properties = {}, required = [] } = schemas.of(schema, 'input') as {
     properties?: Record<string, Json>;
     required?: string[];
@@ -17,19 +23,24 @@ function parameters(schemas: NamedSchemas, schema: z.ZodType, where: 'path' | 'q
   }));
 }
 
+const bytes = { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } };
+
+function uploadBody(schemas: NamedSchemas, takes: UploadTypes | undefined): Json {
+  const { form, raw = true } = takes ?? {};
+  return {
+    requestBody: {
+      required: true,
+      content: {
+        ...(form === undefined ? {} : { 'multipart/form-data': { schema: schemas.of(form, 'input') } }),
+        ...(raw ? bytes : {}),
+      },
+    },
+  };
+}
+
 function requestBody(schemas: NamedSchemas, route: Route): Json {
   if (route.bodyKind === 'none') return {};
-  if (route.bodyKind === 'upload') {
-    return {
-      requestBody: {
-        required: true,
-        content: {
-          'multipart/form-data': { schema: { type: 'object', additionalProperties: true } },
-          'application/octet-stream': { schema: { type: 'string', format: 'binary' } },
-        },
-      },
-    };
-  }
+  if (route.bodyKind === 'upload') return uploadBody(schemas, route.takes);
   const schema = schemas.of(route.body, 'input');
   return {
     requestBody: {
@@ -47,6 +58,7 @@ const refusals: Readonly<Record<string, string>> = {
   403: 'No right.',
   404: 'Unknown.',
   409: 'It exists, or it is in a state that does not allow this.',
+  415: 'The body is of a type that is not taken here.',
   422: 'A field is invalid; it is named.',
   429: 'Too many requests at the same time.',
 };
@@ -55,13 +67,12 @@ function responses(schemas: NamedSchemas, route: Route): Json {
   const replies: Record<string, Json> = {};
   for (const [code, { description, schema }] of Object.entries(route.replies)) {
     const content =
-      schema === undefined
-        ? { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } }
-        : { 'application/json': { schema: schemas.of(schema, 'output') } };
+      schema === undefined ? bytes : { 'application/json': { schema: schemas.of(schema, 'output') } };
     replies[code] = { description, content };
   }
   for (const [code, description] of Object.entries(refusals)) {
     if (route.permission.kind === 'open' && (code === '401' || code === '403')) continue;
+    if (route.bodyKind === 'none' && code === '415') continue;
     replies[code] ??= {
       description,
       content: { 'application/json': { schema: schemas.of(status, 'output') } },
@@ -75,7 +86,11 @@ function operation(schemas: NamedSchemas, route: Route): Json {
     operationId: route.id,
     summary: route.summary,
     tags: [route.tag],
-    parameters: [...parameters(schemas, route.params, 'path'), ...parameters(schemas, route.query, 'query')],
+    parameters: [
+      ...parametersOf(schemas, route.params, 'path'),
+      ...parametersOf(schemas, route.query, 'query'),
+      ...parametersOf(schemas, route.headers, 'header'),
+    ],
     ...requestBody(schemas, route),
     responses: responses(schemas, route),
     ...(route.permission.kind === 'open' ? { security: [] } : {}),

@@ -123,6 +123,8 @@ export interface Route<
   readonly body: B;
   /** `upload`: the body is a stream and not JSON. */
   readonly bodyKind: 'none' | 'json' | 'upload';
+  /** Headers of the request that are its own, as an object of texts and numbers; its handler reads them by `Call.header`. */
+  readonly headers?: z.ZodType | undefined;
   /** Of an upload; other types are refused. Absent where other routes, which say it, are run with the body. */
   readonly takes?: UploadTypes | undefined;
   readonly replies: Replies;

@@ -23,11 +23,21 @@ const runners = new Map<string, RunnerClient>();
 const sockets = new Set<Duplex>();
 /** Name and content of the files that came to the store, which takes none. */
 const uploaded: [fileName: string, content: string][] = [];
+/** Of a resumable upload. */
+const appended: [id: string, offset: number, content: string][] = [];
 
 beforeAll(async () => {
   cluster = await testCluster();
   namespace = await uniqueNamespace(cluster.client, 'console');
-  api = await startTestApi(cluster.client, ({ transfer }) => ({
+  api = await startTestApi(cluster.client, ({ transfer, uploads }) => ({
+    uploads: {
+      ...uploads,
+      async append(_target, id, { offset, content }) {
+        const bytes = await text(content);
+        appended.push([id, offset, bytes]);
+        return { id, offset: offset + bytes.length, isComplete: false };
+      },
+    },
     runners: {
       openVnc: async (vm) => runnerOf(vm).openVnc(),
       openSerial: async (vm) => runnerOf(vm).openSerial(),
@@ -407,6 +417,38 @@ describe('the page of the API', () => {
     await send('uploadImage');
     await answers('uploadImage', /^409 [^]*the store is full/);
     expect(uploaded).toEqual([['notes.txt', content]]);
+  });
+
+  test('sends every file of a form under its name', async () => {
+    const { page, answers, openView, send } = await apiPage();
+    await openView('uploadCertificate');
+    const pem = (name: string) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(`no ${name}`) });
+    const [cert, key] = await page.locator('#uploadCertificate input[type=file]').all();
+    await cert!.setInputFiles(pem('cert.pem'));
+    await key!.setInputFiles(pem('key.pem'));
+    await send('uploadCertificate');
+    await answers('uploadCertificate', /^422 [^]*certPath: is not a certificate in PEM/);
+  });
+
+  test('sends headers, and a part of a disk as it is', async () => {
+    const { page, answer, answers, openView, send } = await apiPage();
+    await page.fill('#namespace', namespace);
+    await openView('appendImageUpload');
+    const [, image, upload, offset] = await page.locator('#appendImageUpload label > input').all();
+    await image!.fill('debian');
+    await upload!.fill('u1');
+    await offset!.fill('512');
+    const buffer = Buffer.from('rest');
+    const file = { name: 'rest.raw', mimeType: 'multipart/form-data', buffer };
+    await page.setInputFiles('#appendImageUpload input[type=file]', file);
+    await page.click('#appendImageUpload button[type=button]');
+    const line = await answer('appendImageUpload');
+    expect(line).toContain('-X PATCH');
+    expect(line).toContain("-H 'Upload-Offset: 512' -T 'rest.raw'");
+    expect(line).toMatch(/\/upload\/image\/debian\/u1'$/);
+    await send('appendImageUpload');
+    await answers('appendImageUpload', /^200 [^]*"offset": 516/);
+    expect(appended).toEqual([['u1', 512, 'rest']]);
   });
 
   test.each([375, 1440])('fits a window of %d points', async (width) => {

@@ -118,6 +118,21 @@ describe('a table', () => {
   });
 });
 
+test('the OpenAPI 2.0 document has the headers of an upload, and that it is bytes', () => {
+  const { paths } = openApiV2Of(aggregatedRoutes) as {
+    paths: Record<string, Record<string, { consumes: string[]; parameters: object[] }>>;
+  };
+  const upload = paths[`${root}/namespaces/{namespace}/images/{image}/upload/{upload}`];
+  expect(upload?.['patch']?.consumes).toEqual(['application/octet-stream']);
+  expect(upload?.['patch']?.parameters).toContainEqual({
+    name: 'Upload-Offset',
+    in: 'header',
+    required: true,
+    type: 'integer',
+    description: 'Bytes of the file in front of those that are sent.',
+  });
+});
+
 describe('who calls through kube-apiserver', () => {
   const data = {
     'requestheader-client-ca-file': 'CA',

@@ -1,13 +1,31 @@
 import { expect, test } from 'vitest';
+import { aggregatedRoutes } from '../../../../src/http/aggregated/routes.ts';
 import { openApiOf } from '../../../../src/http/server/openapi.ts';
 import { routes } from '../../../../src/http/routes/table.ts';
 
 const document = openApiOf(routes) as {
   paths: Record<
     string,
-    Record<string, { operationId: string; parameters: { name: string; in: string }[]; responses: object }>
+    Record<
+      string,
+      {
+        operationId: string;
+        parameters: { name: string; in: string; required: boolean }[];
+        requestBody?: { content: Record<string, { schema: { properties?: object; required?: string[] } }> };
+        responses: object;
+      }
+    >
   >;
 };
+
+const operations = Object.values(document.paths).flatMap((methods) => Object.values(methods));
+
+/** Headers of an operation, with an asterisk where they are required. */
+const headersOf = (id: string) =>
+  operations
+    .filter(({ operationId }) => operationId === id)
+    .flatMap(({ parameters }) => parameters.filter((parameter) => parameter.in === 'header'))
+    .map(({ name, required }) => (required ? `${name}*` : name));
 
 test('every route is in the document once, with all its path parameters', () => {
   for (const route of routes) {
@@ -103,4 +121,40 @@ test('every reply with a JSON body has a schema', () => {
   const streams = ['streamConsole 101', 'streamSerial 101', 'streamTunnel 101'];
   const files = ['downloadImage 200', 'downloadImage 206', 'downloadIso 200', 'downloadIso 206'];
   expect(bare).toEqual([...streams, ...files]);
+});
+
+test.each([
+  ['uploadImage', ['application/octet-stream', 'name description architecture file*']],
+  ['uploadIso', ['application/octet-stream', 'name description architecture file*']],
+  ['appendImageUpload', ['application/octet-stream']],
+  ['appendIsoUpload', ['application/octet-stream']],
+  ['uploadCertificate', ['certPath* keyPath*']],
+])('%s says as what it is sent', (id, expected) => {
+  const { requestBody } = operations.find(({ operationId }) => operationId === id) ?? {};
+  const types = Object.entries(requestBody?.content ?? {}).map(([type, { schema }]) => {
+    const { properties = {}, required = [] } = schema;
+    const fields = Object.keys(properties).map((name) => (required.includes(name) ? `${name}*` : name));
+    return type === 'multipart/form-data' ? fields.join(' ') : type;
+  });
+  expect(types.toSorted()).toEqual(expected);
+});
+
+test('every upload says as what it is sent, and is refused as anything else', () => {
+  const silent = [...routes, ...aggregatedRoutes].filter(
+    ({ bodyKind, takes }) => (bodyKind === 'upload') !== (takes !== undefined),
+  );
+  expect(silent.map(({ id }) => id)).toEqual([]);
+});
+
+test.each([
+  ['uploadImage', ['Upload-Complete', 'Upload-Length']],
+  ['uploadIso', ['Upload-Complete', 'Upload-Length']],
+  ['appendImageUpload', ['Upload-Offset*', 'Upload-Complete']],
+  ['appendIsoUpload', ['Upload-Offset*', 'Upload-Complete']],
+  ['uploadCertificate', []],
+  ['downloadImage', ['Range', 'If-Range']],
+  ['deployVm', ['traceparent']],
+  ['listVms', []],
+])('%s has the headers %j', (id, expected) => {
+  expect(headersOf(id)).toEqual(expected);
 });
