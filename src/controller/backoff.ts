@@ -1,4 +1,6 @@
-/** Times of an exponential backoff, in milliseconds. */
+import { backoffDelay, type BackoffTimes } from '../backoff.ts';
+
+/** Times of a backoff by key, in milliseconds; half of each is random. */
 export interface BackoffOptions {
   /** After the first failure. Default 100. */
   baseMs?: number;
@@ -7,29 +9,24 @@ export interface BackoffOptions {
   random?: () => number;
 }
 
-/** Milliseconds to wait after the nth failure in a row (from 1): half of the exponential value for sure, half random. */
-export function backoffDelay(failures: number, options: BackoffOptions = {}): number {
-  const { baseMs = 100, maxMs = 300_000, random = Math.random } = options;
-  const full = Math.min(maxMs, baseMs * 2 ** Math.min(failures - 1, 30));
-  return full / 2 + (random() * full) / 2;
-}
-
 /** Failures in a row by key, and when each may be tried again. In memory only: a new leader tries at once. */
 export class Backoff {
   readonly #entries = new Map<string, { readonly failures: number; readonly retryAt: number }>();
   readonly #now: () => number;
-  readonly #options: BackoffOptions;
+  readonly #times: BackoffTimes;
+  readonly #random: (() => number) | undefined;
 
   /** `now`: milliseconds; what `retryAt` returns is by this clock. */
-  constructor(now: () => number, options: BackoffOptions = {}) {
+  constructor(now: () => number, { baseMs = 100, maxMs = 300_000, random }: BackoffOptions = {}) {
     this.#now = now;
-    this.#options = options;
+    this.#times = { baseMs, maxMs, jitter: 0.5 };
+    this.#random = random;
   }
 
   /** Counts a failure. Returns the milliseconds to wait before the next try. */
   failed(key: string): number {
     const failures = this.failures(key) + 1;
-    const delayMs = backoffDelay(failures, this.#options);
+    const delayMs = backoffDelay(failures, this.#times, this.#random);
     this.#entries.set(key, { failures, retryAt: this.#now() + delayMs });
     return delayMs;
   }

@@ -1,3 +1,4 @@
+import { backoffDelay } from '../backoff.ts';
 import { errorTable, isSvc3Error, messageOf } from '../errors.ts';
 import { FairQueue } from '../fairqueue.ts';
 import type { Log } from './types.ts';
@@ -33,7 +34,8 @@ const defaultLimitBytes = 32 * 2 ** 20;
 
 /** client-go tries an Event as often, always ten seconds apart. */
 const attempts = 12;
-const backoffMs = { first: 250, longest: 5_000 };
+/** The agents of all nodes write Events, and wait for the same kube-apiserver. */
+const times = { baseMs: 400, maxMs: 8_000, jitter: 0.5 } as const;
 
 /** A flood of drops is one line of the log in this time. */
 const tellMs = 10_000;
@@ -125,7 +127,7 @@ export class EventQueue {
         if (isSvc3Error(error, 'AlreadyExists')) return;
         if (!isPassing(error)) return this.#refused(write, error);
         if (attempt >= attempts || this.#isEnding) return this.#drop(write, 'unreachable');
-        await sleep(Math.min(backoffMs.longest, backoffMs.first * 2 ** (attempt - 1)));
+        await sleep(backoffDelay(attempt, times));
       }
     }
   }

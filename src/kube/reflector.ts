@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { backoffDelay } from '../backoff.ts';
 import { isPassing, isSvc3Error, messageOf } from '../errors.ts';
 import { errorOfStatus } from './errors.ts';
 import { FailureCount, type Step } from './failurecount.ts';
@@ -64,7 +65,7 @@ export function backoffMs(
   { backoffMinMs, backoffMaxMs }: ReflectorTuning,
   random: () => number = Math.random,
 ): number {
-  const ceiling = Math.min(backoffMaxMs, backoffMinMs * 2 ** failures);
+  const ceiling = backoffDelay(failures + 1, { baseMs: backoffMinMs, maxMs: backoffMaxMs, jitter: 0 });
   return backoffMinMs + random() * Math.max(0, ceiling - backoffMinMs);
 }
 

@@ -1,11 +1,11 @@
+import { backoffDelay } from '../backoff.ts';
 import { isSvc3Error, leavesOpen } from '../errors.ts';
 import { isUntrusted } from './errors.ts';
 import type { RawRequest } from './types.ts';
 
 export const applyPatch = 'application/apply-patch+yaml';
 
-const baseMs = 100;
-const capMs = 5_000;
+const times = { baseMs: 200, maxMs: 5_000, jitter: 1 } as const;
 const attempts = 6;
 
 /** What one attempt of a call came to. */
@@ -54,8 +54,6 @@ export function retryDelay(
   }
   const retryAfter = isSvc3Error(failure.error) ? failure.error.details.retryAfterSeconds : undefined;
   const delay =
-    retryAfter === undefined
-      ? random() * Math.min(capMs, baseMs * 2 ** attempt)
-      : retryAfter * 1000 + random() * 250;
+    retryAfter === undefined ? backoffDelay(attempt, times, random) : retryAfter * 1000 + random() * 250;
   return delay < leftMs ? delay : undefined;
 }

@@ -1,8 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { backoffDelay } from '../backoff.ts';
 import { isSvc3Error, Svc3Error } from '../errors.ts';
 import { defaultPieceBytes, type ResyncOptions, type Upload } from './upload.ts';
 
 const mostAttempts = 6;
+const resyncTimes = { baseMs: 800, maxMs: 30_000, jitter: 1 } as const;
 
 /**
  * A stream cut into pieces of `size`. A piece is good until the one after the next is asked for: they lie in two buffers in turn,
@@ -102,7 +104,7 @@ export async function appendPiece(
 async function resync(upload: Upload, attempt: number, options: ResyncOptions): Promise<number> {
   const { signal } = options;
   for (let tries = attempt; ; tries += 1) {
-    await delay(Math.random() * 400 * 2 ** tries, undefined, signal === undefined ? {} : { signal });
+    await delay(backoffDelay(tries, resyncTimes), undefined, signal === undefined ? {} : { signal });
     try {
       return await upload.resync(options);
     } catch (error) {

@@ -1,9 +1,12 @@
 import { addAbortSignal, Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
+import { backoffDelay } from '../backoff.ts';
 import { isSvc3Error, Svc3Error } from '../errors.ts';
 
 /** A stream that breaks off without a byte is taken up again so often before it fails. */
 const mostResumes = 6;
+/** Without jitter: opening it again is a request, which has its own retries, with jitter. */
+const times = { baseMs: 100, maxMs: 3_200, jitter: 0 } as const;
 
 export interface ResumeOptions {
   /** Bytes in all. */
@@ -63,7 +66,7 @@ async function* resuming(
           'Invalid',
         );
       if (isFinal) throw error;
-      await delay(100 * 2 ** resumes, undefined, { signal: ended });
+      await delay(backoffDelay(resumes + 1, times), undefined, { signal: ended });
     }
   }
 }

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { backoffDelay } from '../backoff.ts';
 import { Svc3Error } from '../errors.ts';
 
 /** What a try was answered, as far as the next one depends on it. */
@@ -15,6 +16,7 @@ export interface Repeating {
 }
 
 const attempts = 5;
+const times = { baseMs: 200, maxMs: 8_000, jitter: 1 } as const;
 const retriable = new Set([408, 429, 500, 502, 503, 504]);
 
 /** Whether an answer says that the next one may be another. */
@@ -25,7 +27,7 @@ export function isRetriable(status: number): boolean {
 function backoffMs(attempt: number, retryAfter: string | undefined): number {
   const asked = Number(retryAfter);
   if (retryAfter !== undefined && asked >= 0) return Math.min(asked, 30) * 1000;
-  return Math.random() * Math.min(8000, 200 * 2 ** attempt);
+  return backoffDelay(attempt + 1, times);
 }
 
 /** Asks five times at most, with full jitter or as long apart as Retry-After says; the last answer counts. A `Svc3Error` is final. */

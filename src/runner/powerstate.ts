@@ -1,4 +1,5 @@
 import type { PowerAction, PowerRequest, RunnerPowerState } from '../api/runner.ts';
+import { backoffDelay } from '../backoff.ts';
 import { Svc3Error } from '../errors.ts';
 import type { SavedState } from './statefile.ts';
 
@@ -30,7 +31,7 @@ export function createQueue(): <T>(task: () => Promise<T>) => Promise<T> {
 
 /** Backoff before QEMU is started again after its n-th crash (1, 2, …): 1, 2, 4 … 60 s. */
 export function backoffMs(crashes: number): number {
-  return Math.min(60_000, 1000 * 2 ** Math.min(crashes - 1, 10));
+  return backoffDelay(crashes, { baseMs: 1_000, maxMs: 60_000, jitter: 0 });
 }
 
 /** The requests of a verb are done once per value, whoever asks again after a cut connection. */

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { actionsGroup, version } from '../../api/meta.ts';
 import { apiServices } from '../../api/resources.ts';
+import { backoffDelay } from '../../backoff.ts';
 import { isSvc3Error } from '../../errors.ts';
 import type { KubeClient, Log } from '../../kube/types.ts';
 
@@ -31,7 +32,9 @@ async function writeCaBundle(client: KubeClient, certificatePem: string): Promis
   }
 }
 
-const bounds = { firstMs: 1_000, longestMs: 60_000 } as const;
+/** How often it is read while kube-apiserver knows the certificate, in milliseconds. */
+const readEveryMs = 60_000;
+const retryTimes = { baseMs: 2_000, maxMs: readEveryMs, jitter: 0.5 } as const;
 
 /**
  * The same until `signal`: an installation makes the APIService after the api's pods, and one that somebody makes anew
@@ -44,20 +47,24 @@ export function keepCaBundle(
 ): () => void {
   let waiting = new AbortController();
 
+  async function isWritten(): Promise<boolean> {
+    try {
+      return await writeCaBundle(client, certificate());
+    } catch (error) {
+      log.warn({ err: error }, 'could not tell kube-apiserver which certificate to trust');
+      return false;
+    }
+  }
+
   async function keep(): Promise<void> {
-    let backoffMs: number = bounds.firstMs;
+    let failures = 0;
     while (!signal.aborted) {
       waiting = new AbortController();
-      try {
-        const written = await writeCaBundle(client, certificate());
-        backoffMs = written ? bounds.longestMs : Math.min(backoffMs * 2, bounds.longestMs);
-      } catch (error) {
-        log.warn({ err: error }, 'could not tell kube-apiserver which certificate to trust');
-        backoffMs = Math.min(backoffMs * 2, bounds.longestMs);
-      }
+      failures = (await isWritten()) ? 0 : failures + 1;
+      const waitMs = failures === 0 ? readEveryMs : backoffDelay(failures, retryTimes);
       const ended = AbortSignal.any([signal, waiting.signal]);
-      await delay(backoffMs, undefined, { signal: ended, ref: false }).catch(() => undefined);
-      if (waiting.signal.aborted) backoffMs = bounds.firstMs;
+      await delay(waitMs, undefined, { signal: ended, ref: false }).catch(() => undefined);
+      if (waiting.signal.aborted) failures = 0;
     }
   }
 

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Secret } from '../../api/core.ts';
 import { secrets } from '../../api/resources.ts';
+import { backoffDelay } from '../../backoff.ts';
 import { messageOf } from '../../errors.ts';
 import { retryOnConflict } from '../../kube/ensure.ts';
 import type { Informer, KubeClient } from '../../kube/types.ts';
@@ -32,7 +33,7 @@ export async function ensureInternalCertificate(
   });
 }
 
-const retryMs = { first: 500, longest: 30_000 } as const;
+const retryTimes = { baseMs: 500, maxMs: 30_000, jitter: 0.5 } as const;
 
 /**
  * Follows the pair in the Secret, whoever writes it, and has it made again where it is missing. Register before the informer
@@ -57,17 +58,15 @@ export function followInternalCertificate(
   async function ensure(): Promise<void> {
     if (isEnsuring) return;
     isEnsuring = true;
-    for (
-      let backoffMs: number = retryMs.first;
-      !signal.aborted;
-      backoffMs = Math.min(backoffMs * 2, retryMs.longest)
-    ) {
+    for (let failures = 1; !signal.aborted; failures += 1) {
       try {
         await parts.ensure();
         break;
       } catch (error) {
         log.warn({ err: messageOf(error) }, 'could not make the internal certificate again');
-        await delay(backoffMs, undefined, { signal, ref: false }).catch(() => undefined);
+        await delay(backoffDelay(failures, retryTimes), undefined, { signal, ref: false }).catch(
+          () => undefined,
+        );
       }
     }
     isEnsuring = false;

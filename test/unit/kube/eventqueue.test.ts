@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Svc3Error } from '../../../src/errors.ts';
 import { EventQueue, type EventRank, type EventWrite } from '../../../src/kube/eventqueue.ts';
 
@@ -83,6 +83,24 @@ describe('events that wait to be written', () => {
     await vi.advanceTimersByTimeAsync(120_000);
     expect(dropped).toEqual(['unreachable']);
   });
+
+  test.each([
+    [0, 200],
+    [1, 400],
+  ])(
+    'are not tried again by all processes at the same moment: with chance %d after %d ms',
+    async (chance, ms) => {
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+      const random = vi.spyOn(Math, 'random').mockReturnValue(chance);
+      onTestFinished(() => random.mockRestore());
+      const send = vi.fn(async () => {}).mockRejectedValueOnce(new Svc3Error('Timeout', 'not now'));
+      queue.add(aWrite('a/1', 'important', send));
+      await vi.advanceTimersByTimeAsync(ms - 1);
+      expect(send).toHaveBeenCalledTimes(1);
+      await vi.advanceTimersByTimeAsync(1);
+      expect(send).toHaveBeenCalledTimes(2);
+    },
+  );
 
   test('hold up a process that ends for so long and no longer: the rest is dropped, and counted', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });

@@ -1,3 +1,4 @@
+import { backoffDelay } from '../../../backoff.ts';
 import { isPassing, isSvc3Error, Svc3Error } from '../../../errors.ts';
 import { sleep } from '../../sleep.ts';
 import type { DiskItem, UploadRequest } from '../types.ts';
@@ -5,7 +6,8 @@ import type { ApiClient } from './client.ts';
 
 /** Tries in a row that bring nothing further. */
 const mostFailures = 8;
-const backoffMs = { first: 250, most: 15_000 } as const;
+/** Whoever uploads to an api that is restarted comes back when it is there again, and not all at once. */
+const times = { baseMs: 250, maxMs: 20_000, jitter: 0.5 } as const;
 
 /** Between tries while others are uploaded, in milliseconds: the server lets each wait for half a minute before it refuses it. */
 const turnMs = 1_000;
@@ -91,7 +93,7 @@ async function giveUp(api: ApiClient, path: string): Promise<void> {
   }
 }
 
-const waitMs = (failures: number): number => Math.min(backoffMs.most, backoffMs.first * 2 ** failures);
+const waitMs = (failures: number): number => backoffDelay(failures + 1, times);
 
 async function begin(api: ApiClient, { path }: UploadPlace, request: UploadRequest): Promise<string> {
   const { name, description, architecture, size, filename } = request;

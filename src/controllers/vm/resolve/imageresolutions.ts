@@ -1,3 +1,4 @@
+import { backoffDelay } from '../../../backoff.ts';
 import { CallLimiter } from '../../../controller/limiter.ts';
 import { messageOf, shortened, Svc3Error } from '../../../errors.ts';
 import { parseReference } from '../../../registry/reference.ts';
@@ -235,7 +236,7 @@ export class ImageResolutions {
 
   #holding(given: unknown, failures: number, firstMs: number): Refusal {
     const error = keptOf(given);
-    const holdsMs = Math.min(this.#times.longestMs, firstMs * 2 ** Math.min(failures - 1, 20));
+    const holdsMs = backoffDelay(failures, { baseMs: firstMs, maxMs: this.#times.longestMs, jitter: 0 });
     const now = this.#now();
     const renewableAt = isSilence(error) ? now + holdsMs : now + Math.min(firstMs, holdsMs);
     return { error, failures, until: now + holdsMs, renewableAt };

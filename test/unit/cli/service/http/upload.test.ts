@@ -77,6 +77,25 @@ test('an upload that waits for its next try is not tried again once it is interr
   expect(asked).toEqual(['POST /begin', `PATCH ${location}`, `HEAD ${location}`, `DELETE ${location}`]);
 });
 
+test.each([
+  [0, 250],
+  [1, 500],
+])('uploads that break off together go on apart: with chance %d after %d ms', async (chance, ms) => {
+  vi.useFakeTimers();
+  const random = vi.spyOn(Math, 'random').mockReturnValue(chance);
+  onTestFinished(() => {
+    random.mockRestore();
+    vi.useRealTimers();
+  });
+  const take = vi.fn(async () => await Promise.resolve({ name: 'mine' })).mockRejectedValueOnce(away);
+  const whole = upload(take, { signal: new AbortController().signal });
+  await vi.advanceTimersByTimeAsync(ms - 1);
+  expect(take).toHaveBeenCalledTimes(1);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(take).toHaveBeenCalledTimes(2);
+  await whole;
+});
+
 test('an upload whose turn has not come waits for it, however often it is refused', async () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
