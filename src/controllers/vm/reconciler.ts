@@ -24,17 +24,22 @@ import type { Pass } from './pass.ts';
 import type { RunnerObservation, Runners } from './runner/runners.ts';
 import type { VmMemory } from './vmmemory.ts';
 import { disposeOfNewDisk, keepNewDisks } from './life/disposal.ts';
-import { needsAnotherPod } from '../../api/vmchanges.ts';
-import { isPersistent } from './facts/claim.ts';
+import { decideKept, dependsOnImages, holdFor, type Kept, needsNewPod } from './kept.ts';
 import { settingsInForce } from './resolve/adoption.ts';
-import { isAsleep, isSuspendedInMemory } from './facts/hibernation.ts';
+import type { Resolved } from './resolve/resolve.ts';
+import { isSuspendedInMemory } from './facts/hibernation.ts';
 import { renewControlKeys } from './pod/controlkeys.ts';
 import { labelPatch } from './pod/podlabels.ts';
 import { type ClaimGrowth, type ClaimRoom, isClaimTooSmall } from './pod/claimgrowth.ts';
-import { bootableSettings, fieldsWithoutRoom, type PodResize, roomPollMs } from './pod/podresize.ts';
+import {
+  bootableSettings,
+  fieldsWithoutRoom,
+  type PodResize,
+  type PodRoom,
+  roomPollMs,
+} from './pod/podresize.ts';
 import { isPodReady } from './facts/podstate.ts';
 import type { PodCreation } from './podcreation.ts';
-import { isBoot, powerStep } from './runner/power.ts';
 import { pollMs, suspendedPollMs } from './runner/runnerlinks.ts';
 import { pendingDraft } from './status/pending.ts';
 import { planStatus } from './status/planstatus.ts';
@@ -382,42 +387,57 @@ export class VmReconciler {
     { pod, settings, lookAgainMs }: Extract<PodPlan, { kind: 'report' }>,
     failures: Failures,
   ): Promise<ReconcileResult | void> {
-    const { expectations, claimGrowth, podCreation, podResize, runners } = this.#parts;
-    const { vm, node, claim } = pass.observed;
+    const { expectations, podCreation, podResize, runners } = this.#parts;
+    const { vm, claim } = pass.observed;
     if (expectations.isDeleted(pod)) return undefined;
-    const isInVain = isUntaken(pod) && waitsForGuest(vm);
-    if (isInVain && podCreation.promiseGuest(vm)) return this.#giveWay(vm, pod);
+    const noNodeTakesIt = isUntaken(pod) && waitsForGuest(vm);
+    if (noNodeTakesIt && podCreation.promiseGuest(vm)) return this.#giveWay(vm, pod);
     const { waiting = [], effective } = settings;
-    const isRenewed =
-      isPersistent(effective) && waiting.some((field) => needsAnotherPod(field, { isPersistent: true }));
+    const isRenewed = needsNewPod(settings);
     const room = await failures.attempt(podResize.provide(vm, pod, settings), { kind: 'underway' });
     const dataRoom = await failures.attempt(this.#growData(vm, waiting), { againMs: pollMs });
     const dataHold = holdFor(dataRoom);
-    const isHeld = isRenewed || room.kind === 'underway';
     const runner = runners?.observe(pass.key, vm, pod, {
-      isHeld,
+      isHeld: isRenewed || room.kind === 'underway',
       isStoppedFirst: isRenewed && dataHold === undefined && (await this.#isStoppedFirst(vm, effective)),
       isDiskHeld: isClaimTooSmall(vm, claim),
       settings: bootableSettings(settings, room),
     });
     pass.runner = runner;
-    if (isAsleep(vm) && isOnDisk(runner) && !(await this.#isBeingSaved(vm))) return this.#release(pass, pod);
-    const isDue = isRenewed && isBootDue(vm, runner);
-    const isToMove = isDue && !(effective.onEviction === 'Suspend' && isRunning(runner));
-    const isKept = isToMove && (await this.#isBeingSaved(vm));
-    if (isToMove && !isKept && dataHold === undefined) {
-      const message = `the guest is started in another pod, with another ${waiting.join(', ')}`;
-      return this.#replace(pass, { kind: 'replace', pod, reason: 'Restarting', node: undefined, message });
+    const facts = { vm, effective, waiting, runner, dataHold };
+    const kept = decideKept(facts, dependsOnImages(facts) && (await this.#isBeingSaved(vm)));
+    switch (kept.kind) {
+      case 'release':
+        return this.#release(pass, pod);
+      case 'newPod': {
+        const { message } = kept;
+        return this.#replace(pass, { kind: 'replace', pod, reason: 'Restarting', node: undefined, message });
+      }
+      default: {
+        const keptMs = await this.#stayWith(pass, { pod, settings, room, dataRoom, ...kept }, failures);
+        // A guest that comes to wait wakes only a few of those who wait for one.
+        return soonest(keptMs, lookAgainMs, noNodeTakesIt ? guestWaitMs : undefined);
+      }
     }
-    const { sources } = this.#parts.observer;
+  }
+
+  /**
+   * Says what the runner has answered, and has what belongs to the pod follow the VM.
+   *
+   * @returns after how many milliseconds the VM is to be looked at again; undefined where events tell everything
+   */
+  async #stayWith(
+    pass: Pass,
+    { pod, settings, room, dataRoom, startsAfter, waitsForSave }: Staying,
+    failures: Failures,
+  ): Promise<number | undefined> {
+    const { claimGrowth, podCreation, observer } = this.#parts;
+    const { runner } = pass;
+    const { vm, node, claim } = pass.observed;
     const inForce =
-      runner?.booted === undefined ? settings : settingsInForce(vm, pod, runner.booted, sources);
+      runner?.booted === undefined ? settings : settingsInForce(vm, pod, runner.booted, observer.sources);
     const resizeRefusal =
       room.kind === 'refused' ? { fields: fieldsWithoutRoom(settings), message: room.message } : undefined;
-    const imageHold = isKept
-      ? 'an image is being made of its disk: the guest is started after that'
-      : undefined;
-    const startsAfter = imageHold ?? (isDue ? dataHold : undefined);
     const status = withDataRefusal(
       reportPod({ vm, pod, node, runner, ...inForce, resizeRefusal, startsAfter }),
       dataRoom,
@@ -434,10 +454,8 @@ export class VmReconciler {
     podCreation.noteAlive(vm.metadata.uid, { isBound: pod.spec.nodeName !== undefined, isReady });
     const askMs = runner === undefined ? undefined : askAfterMs(runner, pod, status);
     // No event of a VM tells that the image is made.
-    const imageMs = isKept ? pollMs : undefined;
-    // A guest that comes to wait wakes only a few of those who wait for one.
-    const guestMs = isInVain ? guestWaitMs : undefined;
-    return soonest(askMs, roomPollMs(room), growth.againMs, dataRoom.againMs, imageMs, lookAgainMs, guestMs);
+    const imageMs = waitsForSave ? pollMs : undefined;
+    return soonestMs(askMs, roomPollMs(room), growth.againMs, dataRoom.againMs, imageMs);
   }
 
   /** The next pass has the VM claim the guest that it was promised. Its status stays: by that it is a VM that waits for one. */
@@ -515,13 +533,6 @@ function askAfterMs(
   return ready.reason === 'GuestNotReady' ? guestPollMs : pollMs;
 }
 
-/** Why no other pod is made yet. A volume that takes long is not waited for: some grow only while no pod has them. */
-function holdFor({ refusal, delay, againMs }: ClaimRoom): string | undefined {
-  if (refusal !== undefined) return refusal;
-  const isUnderway = againMs !== undefined && delay === undefined;
-  return isUnderway ? 'the volumes of its data disks grow: the guest is started after that' : undefined;
-}
-
 /** As of cpu and memory that the pod has no room for: the guest runs on with the disks that it has. */
 function withDataRefusal(status: StatusDraft, { refusal }: ClaimRoom): StatusDraft {
   const { restartRequired } = status.conditions;
@@ -531,22 +542,22 @@ function withDataRefusal(status: StatusDraft, { refusal }: ClaimRoom): StatusDra
   return { ...status, conditions: { ...status.conditions, restartRequired: refused } };
 }
 
-function isOnDisk(runner: RunnerObservation | undefined): boolean {
-  const { state, verb } = runner ?? {};
-  return state?.powerState === 'Suspended' && state.suspendKind === 'Disk' && verb === undefined;
-}
-
-function isRunning(runner: RunnerObservation | undefined): boolean {
-  return runner?.state?.powerState === 'Running';
-}
-
-function isBootDue(vm: Vm, runner: RunnerObservation | undefined): boolean {
-  return runner?.state !== undefined && runner.verb === undefined && isBoot(powerStep(vm, runner.state));
+/** What a pass has found out of a pod that stays, and why its guest is not started yet. */
+interface Staying extends Omit<Extract<Kept, { kind: 'stay' }>, 'kind'> {
+  readonly pod: Pod;
+  readonly settings: Resolved;
+  readonly room: PodRoom;
+  readonly dataRoom: ClaimRoom;
 }
 
 function soonest(...times: (number | undefined)[]): ReconcileResult | undefined {
+  const requeueAfterMs = soonestMs(...times);
+  return requeueAfterMs === undefined ? undefined : { requeueAfterMs };
+}
+
+function soonestMs(...times: (number | undefined)[]): number | undefined {
   const known = times.filter((time) => time !== undefined);
-  return known.length === 0 ? undefined : { requeueAfterMs: Math.min(...known) };
+  return known.length === 0 ? undefined : Math.min(...known);
 }
 
 /** Milliseconds until the start deadline is to be looked at; undefined where the VM has none any more. */
