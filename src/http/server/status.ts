@@ -1,4 +1,5 @@
 import { Svc3Error, errorTable, type ErrorReason } from '../../errors.ts';
+import { RegistryUnreachable } from '../../registry/transport.ts';
 import type { ReadonlyDeep } from '../../wire/readonly.ts';
 import type { Status } from '../../wire/schemas.ts';
 
@@ -25,9 +26,11 @@ const reasonsByStatus = new Map<number, ErrorReason>(
     .map(([reason, row]) => [row.status, reason as ErrorReason]),
 );
 
-/** What Fastify itself refuses (a URL, a body's size, a content type), as a refusal of the table. */
+/** What Fastify itself refuses (a URL, a body's size, a content type), and a registry that does not answer, as a refusal of the table. */
 export function refusalFrom(error: unknown): Svc3Error {
   if (error instanceof Svc3Error) return error;
+  if (error instanceof RegistryUnreachable)
+    return new Svc3Error('BadGateway', error.message, { cause: error });
   const { statusCode, code, message } = error as { statusCode?: number; code?: string; message?: string };
   if (typeof statusCode !== 'number' || statusCode >= 500 || code?.startsWith('FST_') !== true)
     return new Svc3Error('InternalError', 'an internal error occurred', { cause: error });
