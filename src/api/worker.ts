@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { errorTable, type ErrorReason } from '../errors.ts';
 import { maxFlagsLength } from './hostcpu.ts';
 
 /** Words between operator and worker pod. Nothing here is secret: the pod's environment shows it. */
@@ -73,6 +74,14 @@ const StoredMemory = z.object({
   stoppedMs: z.number().int().min(0).optional(),
 });
 
+/** The request to a registry that the work failed with. */
+const FailedRequest = z.object({
+  /** `host` or `host:port`. */
+  registry: z.string().max(261),
+  /** `Unreachable`, or what the answer means. */
+  reason: z.enum(['Unreachable', ...(Object.keys(errorTable) as ErrorReason[])]),
+});
+
 /** The worker's last words, its termination message. */
 export const WorkResult = z.discriminatedUnion('result', [
   z.object({
@@ -85,7 +94,13 @@ export const WorkResult = z.discriminatedUnion('result', [
     architecture: z.enum(['amd64', 'arm64']),
     memory: StoredMemory.optional(),
   }),
-  z.object({ result: z.literal('Failed'), reason: z.enum(workFailures), message: z.string().max(1024) }),
+  z.object({
+    result: z.literal('Failed'),
+    reason: z.enum(workFailures),
+    message: z.string().max(1024),
+    /** It is only counted: one that cannot be read hides nothing of the rest. */
+    failedRequest: FailedRequest.optional().catch(undefined),
+  }),
 ]);
 export type WorkResult = z.infer<typeof WorkResult>;
 export type StoredMemory = z.infer<typeof StoredMemory>;

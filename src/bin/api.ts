@@ -46,6 +46,8 @@ import {
 } from '../http/server/settings.ts';
 import { createServingTls, type KeyPair } from '../http/server/tls.ts';
 import { createNamespaceRegistries } from '../controllers/image/registries.ts';
+import { storeRegistry } from '../controllers/image/repositorypath.ts';
+import { createRegistryMetrics } from '../controllers/metrics/registries.ts';
 import { createClient } from '../kube/client.ts';
 import { readPem, type ConnectionConfig } from '../kube/connection.ts';
 import type { Informer, KubeClient } from '../kube/types.ts';
@@ -123,7 +125,8 @@ async function createServices(
   const controlSecret = ownSecret(informers, objectNames.controlKeySecret);
   const controlKey = () => controlKeyOf(controlSecret.get(objectNames.controlKeySecret, namespaces.system));
   const store = { url: settings.SVC3_STORE_URL, prefix: settings.SVC3_STORE_PREFIX };
-  const registries = createNamespaceRegistries(client, store);
+  const registryFailed = createRegistryMetrics(metrics.registry, [storeRegistry(store)]);
+  const registries = createNamespaceRegistries(client, store, registryFailed);
   const uploadTargets = createUploadTargets(client);
   const turns = new UploadTurns();
   const catalog = createRemoteCatalog(settings.SVC3_REMOTE_REGISTRIES, (registry, namespace) =>

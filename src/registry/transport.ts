@@ -24,6 +24,24 @@ export interface RegistryEndpoint {
 /** `registry` as in the endpoint; `reason`: `Unreachable`, or what the answer means. */
 export type RegistryFailed = (registry: string, reason: 'Unreachable' | ErrorReason) => void;
 
+/** A request that failed, after its retries. */
+export interface FailedRequest {
+  readonly registry: string;
+  readonly reason: Parameters<RegistryFailed>[1];
+}
+
+/** By the error that it failed with: refusals of the api and of runners are of the same class, and name no registry. */
+const failedRequests = new WeakMap<Error, FailedRequest>();
+
+/** The request to a registry that an error, or one of its causes, comes from; undefined where there was none. */
+export function failedRequestOf(error: unknown): FailedRequest | undefined {
+  for (let each = error; each instanceof Error; each = each.cause) {
+    const failed = failedRequests.get(each);
+    if (failed !== undefined) return failed;
+  }
+  return undefined;
+}
+
 export interface RegistryRequest {
   method: 'GET' | 'HEAD' | 'POST' | 'PATCH' | 'PUT' | 'DELETE';
   /** Absolute path with query, or an absolute URL as a `Location` gave it. */
@@ -146,7 +164,11 @@ export function createTransport(endpoint: RegistryEndpoint): RegistryTransport {
         return await send(wanted);
       } catch (error) {
         const reason = failureReason(error);
-        if (reason !== undefined) endpoint.failed?.(endpoint.registry, reason);
+        if (reason !== undefined) {
+          const { registry, failed } = endpoint;
+          failedRequests.set(error as Error, { registry, reason });
+          failed?.(registry, reason);
+        }
         throw error;
       }
     },

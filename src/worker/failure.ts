@@ -1,6 +1,6 @@
 import type { WorkFailed } from '../api/worker.ts';
 import { isSvc3Error, messageOf, Svc3Error, type ErrorReason } from '../errors.ts';
-import { RegistryUnreachable } from '../registry/transport.ts';
+import { failedRequestOf, RegistryUnreachable } from '../registry/transport.ts';
 
 const failureOf: Partial<Record<ErrorReason, WorkFailed['reason']>> = {
   Invalid: 'DiskRefused',
@@ -22,9 +22,16 @@ export class UploadLost extends Error {
   }
 }
 
-/** What went wrong with registry or disk, in the words of conditions. */
+/** What went wrong with registry or disk, in the words of conditions, and which registry failed where one did. */
 export function failureFrom(error: unknown): WorkFailed {
-  return { result: 'Failed', reason: reasonFor(error), message: messageOf(error).slice(0, 1024) };
+  const message = messageOf(error).slice(0, 1024);
+  const failedRequest = failedRequestOf(error);
+  return {
+    result: 'Failed',
+    reason: reasonFor(error),
+    message,
+    ...(failedRequest === undefined ? {} : { failedRequest }),
+  };
 }
 
 function reasonFor(error: unknown): WorkFailed['reason'] {

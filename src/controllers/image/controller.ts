@@ -59,6 +59,7 @@ function createDiskController(
     settings,
     openRunner,
     registries: createNamespaceRegistries(client, settings.store, registryFailed),
+    registryFailed,
     monotonic: () => performance.now(),
     now: () => new Date(),
   });

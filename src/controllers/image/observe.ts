@@ -3,6 +3,8 @@ import { commitRefusal } from '../../api/committarget.ts';
 import { comesTooLate } from '../../api/diskcopies.ts';
 import { memoryRefusal } from '../../api/memory.ts';
 import type { Vm } from '../../api/vm.ts';
+import type { WorkFailed } from '../../api/worker.ts';
+import type { RegistryFailed } from '../../registry/transport.ts';
 import type { Disk, ImageCaches } from './caches.ts';
 import type { CopySource, Export, Observed, VmSource } from './decide.ts';
 import {
@@ -26,6 +28,8 @@ export interface ObserveParts {
   readonly caches: ImageCaches;
   readonly settings: ImageSettings;
   readonly backoff: WorkBackoff;
+  /** Told of the requests that worker pods failed with. */
+  readonly registryFailed?: RegistryFailed | undefined;
 }
 
 /** One frozen view of a disk and of all that it depends on, from memory. */
@@ -40,7 +44,7 @@ export function observe(parts: ObserveParts, disk: Disk, now: number): Observed 
   const current = owned.find(({ metadata }) => id !== undefined && metadata.name === workerPodName(id));
   const worker = current === undefined ? undefined : workerView(current, now, workerPullsWith(settings));
   if (current !== undefined && id !== undefined && worker?.phase === 'Failed')
-    backoff.failed(id, current.metadata.uid);
+    countFailure(parts, id, current.metadata.uid, worker.failure);
   return {
     disk,
     kind,
@@ -57,6 +61,18 @@ export function observe(parts: ObserveParts, disk: Disk, now: number): Observed 
     retryAt: id === undefined ? 0 : backoff.retryAt(id),
     now,
   };
+}
+
+/** A pod that has failed is seen in every pass until another takes its place. */
+function countFailure(
+  { backoff, registryFailed }: ObserveParts,
+  id: string,
+  podUid: string,
+  { failedRequest }: WorkFailed,
+): void {
+  if (backoff.isCounted(id, podUid)) return;
+  backoff.failed(id, podUid);
+  if (failedRequest !== undefined) registryFailed?.(failedRequest.registry, failedRequest.reason);
 }
 
 function copySourceOf({ disks }: ImageCaches, copy: Disk): CopySource | undefined {

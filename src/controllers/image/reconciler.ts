@@ -12,7 +12,7 @@ import type { ReconcileResult } from '../../kube/types.ts';
 import type { Expectations } from '../../controller/expectations.ts';
 import { askProgress } from './askprogress.ts';
 import { awaitUpload } from './awaitedupload.ts';
-import { resourceOf, type Disk, type ImageCaches } from './caches.ts';
+import { resourceOf, type Disk } from './caches.ts';
 import {
   decide,
   inUse,
@@ -34,11 +34,10 @@ import {
   workerPodName,
   workId,
 } from './names.ts';
-import { observe } from './observe.ts';
-import { formerPlaceOf, type DiskKind, type RepositoryPath } from './repositorypath.ts';
+import { observe, type ObserveParts } from './observe.ts';
+import { formerPlaceOf, type RepositoryPath } from './repositorypath.ts';
 import { exportShare, forgetExport, startExport, startWorker, type PodWorkParts } from './podwork.ts';
 import { Reporter, type ReporterParts } from './reporter.ts';
-import type { WorkBackoff } from './workbackoff.ts';
 import {
   answeredStatus,
   refusedStatus,
@@ -52,11 +51,8 @@ import type { LiveUsers } from './users.ts';
 import type { VanishedDisks } from './vanished.ts';
 import { lostAt } from './workerview.ts';
 
-export interface ImageReconcilerParts extends PodWorkParts, ReporterParts {
-  readonly kind: DiskKind;
-  readonly caches: ImageCaches;
+export interface ImageReconcilerParts extends PodWorkParts, ReporterParts, ObserveParts {
   readonly expected: Expectations<Disk>;
-  readonly backoff: WorkBackoff;
   readonly vanished: VanishedDisks;
   readonly liveUsers: LiveUsers;
   readonly now: () => Date;

@@ -14,11 +14,16 @@ export class WorkBackoff {
 
   /** Of one try only the first call counts. Returns when to try again. */
   failed(id: string, attempt: string): number {
-    if (this.#counted.get(id) !== attempt) {
+    if (!this.isCounted(id, attempt)) {
       this.#counted.set(id, attempt);
       this.#backoff.failed(id);
     }
     return this.retryAt(id);
+  }
+
+  /** Whether `failed` has been called for this try, the last one. */
+  isCounted(id: string, attempt: string): boolean {
+    return this.#counted.get(id) === attempt;
   }
 
   retryAt(id: string): number {

@@ -127,6 +127,18 @@ async function pushed(repository: string): Promise<string> {
   return `${address}/${repository}:1`;
 }
 
+/** What the api answers to whoever begins an upload. */
+async function uploadTo(namespace: string): Promise<number> {
+  const dispatcher = new Agent({ connect: { rejectUnauthorized: false } });
+  onTestFinished(() => dispatcher.destroy());
+  const url = `https://${world.addressOf('api')}:8443/api/v1/namespaces/${namespace}/upload/image?name=sent`;
+  const authorization = `Bearer ${world.controlPlane.adminToken}`;
+  const headers = { authorization, 'upload-complete': '?0' };
+  const { statusCode, body } = await request(url, { method: 'POST', headers, dispatcher });
+  await body.dump();
+  return statusCode;
+}
+
 async function crashUntilItStaysDown(): Promise<void> {
   await space('crashing').deploy('crashing', { image });
   const killed = new Set<number>();
@@ -269,11 +281,21 @@ test('Svc3CredentialRefused: a password that the registry refuses, until it is t
 });
 
 test('Svc3StoreUnreachable: a store that is down, until it is up', async () => {
-  const { client, registry } = world;
+  const { client, prometheus, registry } = world;
   const reference = await pushed('away');
+  const isCounted = async (pods: string) => {
+    const selector = `registry="${registry.address}", reason="Unreachable", pod=~"${pods}"`;
+    const query = `sum by (registry) (svc3_registry_errors_total{${selector}}) > 0`;
+    return (await prometheus.query(query)).length > 0;
+  };
+  expect([await isCounted('a|b'), await isCounted('api')]).toEqual([false, false]);
   await registry.kill();
   await client.create(images, anImage('away', 'disk', { remote: { reference } }));
   await expect.poll(firingIn('away'), aMinute).toEqual(['Svc3StoreUnreachable']);
+  // The runbook asks which registry it is: the worker's requests, and those of the api.
+  await expect.poll(() => isCounted('a|b'), aMinute).toBe(true);
+  expect(await uploadTo('away')).toBe(502);
+  await expect.poll(() => isCounted('api'), aMinute).toBe(true);
   await registry.restart();
   await expect.poll(() => readyOf(client, 'away', 'disk'), aMinute).toBe('Ready');
   await expect.poll(firingIn('away'), aMinute).toEqual([]);

@@ -10,7 +10,11 @@ import { createCertificate } from '../../../src/runner/certificate.ts';
 import { createAuthorizer } from '../../../src/registry/auth.ts';
 import { createRegistryClient, mediaTypes, type RegistryClient } from '../../../src/registry/client.ts';
 import { sha256 } from '../../../src/registry/manifest.ts';
-import { RegistryUnreachable, type RegistryEndpoint } from '../../../src/registry/transport.ts';
+import {
+  failedRequestOf,
+  RegistryUnreachable,
+  type RegistryEndpoint,
+} from '../../../src/registry/transport.ts';
 import { type Answer, type HostileRegistry, startHostileRegistry } from '../../support/hostileregistry.ts';
 import { withoutDelays } from '../delays.ts';
 
@@ -458,6 +462,28 @@ describe('a registry that is away for a moment', () => {
     expect(told).toEqual([
       [registry.address, 'Unreachable'],
       [registry.address, 'Forbidden'],
+    ]);
+  });
+
+  test.each<[string, Answer, string]>([
+    ['stays away', (request) => request.socket.destroy(), 'Unreachable'],
+    ['refuses', saying(403), 'Forbidden'],
+    ['has no such repository, which another error says', saying(404), 'NotFound'],
+  ])('that %s is known by the error', async (_what, answer, reason) => {
+    withoutDelays();
+    registry.answers.set('/v2/a/blobs/uploads/', answer);
+    const error: unknown = await client.upload('a').catch((thrown: unknown) => thrown);
+    expect(failedRequestOf(error)).toEqual({ registry: registry.address, reason });
+  });
+
+  test('that was not waited for is not known by the error, nor by those of others', async () => {
+    const error: unknown = await client
+      .login({ signal: AbortSignal.abort() })
+      .catch((thrown: unknown) => thrown);
+    expect([error, new Svc3Error('Forbidden', 'no'), 'no'].map(failedRequestOf)).toEqual([
+      undefined,
+      undefined,
+      undefined,
     ]);
   });
 

@@ -11,6 +11,7 @@ import { resolveImage } from '../../../src/registry/image.ts';
 import { sha256 } from '../../../src/registry/manifest.ts';
 import { parseReference } from '../../../src/registry/reference.ts';
 import { blankQcow2 } from '../../../src/controllers/image/blankdisk.ts';
+import { failureFrom } from '../../../src/worker/failure.ts';
 import { createProgress } from '../../../src/worker/progress.ts';
 import type { Tool } from '../../../src/worker/qemuimg.ts';
 import type { WorkParts } from '../../../src/worker/parts.ts';
@@ -177,6 +178,35 @@ describe('a medium of another registry', () => {
     const limits = { virtualBytes: 1_000_000, fileBytes: 39_999 };
     const spec = specOf({ type: 'remote', reference: `${address}/team/tools:in` }, { limits });
     await expect(work(spec, parts)).rejects.toThrow('the disk file has more than 39999 bytes');
+  });
+});
+
+describe('work that fails', () => {
+  const failureOf = async (spec: WorkSpec) => failureFrom(await work(spec, parts).catch((error) => error));
+
+  test('tells which registry it failed with', async () => {
+    await pushed(medium, 'team/tools');
+    const source = { type: 'remote', reference: `${address}/team/tools:in` } as const;
+    const missing = { ...source, reference: `${address}/team/tools:none` };
+    expect(await failureOf(specOf(missing))).toMatchObject({
+      reason: 'SourceNotFound',
+      failedRequest: { registry: address, reason: 'NotFound' },
+    });
+    const store = await serve(memoryRegistry(), { largestBody: 10_000 });
+    const how = { scheme: 'http', skipVerify: false } as const;
+    const stored = specOf(source, {
+      target: { registry: store, repository: 'store/team/tools', tag: 'v1' },
+      registries: { [address]: how, [store]: how },
+    });
+    const failedRequest = { registry: store, reason: 'RequestEntityTooLarge' };
+    expect(await failureOf(stored)).toMatchObject({ failedRequest });
+  });
+
+  test('tells of none where the disk is at fault', async () => {
+    await pushed(Buffer.alloc(100), 'team/tools');
+    const failure = await failureOf(specOf({ type: 'remote', reference: `${address}/team/tools:in` }));
+    expect(failure).toMatchObject({ reason: 'DiskRefused' });
+    expect(failure).not.toHaveProperty('failedRequest');
   });
 });
 

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import type { Pod } from '../../../../src/api/core.ts';
 import { imageAnnotations } from '../../../../src/api/image.ts';
 import type { Vm } from '../../../../src/api/vm.ts';
@@ -7,6 +7,7 @@ import { decide } from '../../../../src/controllers/image/decide.ts';
 import { workerPodName, workId } from '../../../../src/controllers/image/names.ts';
 import { observe } from '../../../../src/controllers/image/observe.ts';
 import { WorkBackoff } from '../../../../src/controllers/image/workbackoff.ts';
+import type { RegistryFailed } from '../../../../src/registry/transport.ts';
 import { aVm, aCondition, effective } from '../vm/builders.ts';
 import { anImage, digest } from './builders.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
@@ -19,9 +20,13 @@ interface World {
   pods?: Pod[];
   url?: string;
   backoff?: WorkBackoff;
+  registryFailed?: RegistryFailed;
 }
 
-function look(disk: Disk, { disks = [], vms = [], pods = [], url, backoff = new WorkBackoff() }: World = {}) {
+function look(
+  disk: Disk,
+  { disks = [], vms = [], pods = [], url, backoff = new WorkBackoff(), registryFailed }: World = {},
+) {
   const named = <T extends { metadata?: { name?: string } }>(all: T[]) => ({
     get: (name: string) => all.find(({ metadata }) => metadata?.name === name),
     list: () => all,
@@ -35,7 +40,7 @@ function look(disk: Disk, { disks = [], vms = [], pods = [], url, backoff = new 
     podsOf: () => pods,
   };
   const settings = { store: { url: url ?? 'https://store.example.com', prefix: 'svc3' } };
-  return observe({ kind: 'Image', caches, settings, backoff } as never, disk, now);
+  return observe({ kind: 'Image', caches, settings, backoff, registryFailed } as never, disk, now);
 }
 
 const pod = (name: string, status: Pod['status'] = {}): Pod => ({
@@ -86,6 +91,29 @@ test('a worker that failed is tried again after its backoff, which counts each p
   const first = look(disk, { pods: [failed], backoff }).retryAt;
   expect(first).toBeGreaterThan(0);
   expect(look(disk, { pods: [failed], backoff }).retryAt).toBe(first);
+});
+
+test('the registry that a worker failed with is told of once, however often its pod is seen', () => {
+  const disk = anImage({ remote: { reference: 'r.example.com/a:1' } });
+  const world = { backoff: new WorkBackoff(), registryFailed: vi.fn() };
+  const failed = (uid: string, failedRequest?: object): Pod => {
+    const result = { result: 'Failed', reason: 'RegistryDenied', message: 'no', failedRequest };
+    const state = { terminated: { exitCode: 1, message: JSON.stringify(result) } };
+    const container = { name: 'worker', ready: false, restartCount: 0, image: '', imageID: '', state };
+    const one = pod(workerPodName(workId(disk, 'create')), {
+      phase: 'Failed',
+      containerStatuses: [container],
+    });
+    return { ...one, metadata: { ...one.metadata, uid } };
+  };
+  const told = () => world.registryFailed.mock.calls;
+  const denied = failed('one', { registry: 'r.example.com', reason: 'Forbidden' });
+  for (let pass = 0; pass < 3; pass += 1) look(disk, { ...world, pods: [denied] });
+  expect(told()).toEqual([['r.example.com', 'Forbidden']]);
+  look(disk, { ...world, pods: [failed('two')] });
+  expect(told()).toHaveLength(1);
+  look(disk, { ...world, pods: [failed('three', { registry: 'r.example.com', reason: 'Unreachable' })] });
+  expect(told().slice(1)).toEqual([['r.example.com', 'Unreachable']]);
 });
 
 describe('the source of a copy', () => {

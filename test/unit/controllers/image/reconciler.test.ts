@@ -48,6 +48,7 @@ let calls: string[];
 /** Registries that were opened, in order. */
 let opened: string[];
 const event = vi.fn();
+const registryFailed = vi.fn();
 /** Chart value `runner.pullSecret`. */
 const pullSecret: { current: string | undefined } = { current: undefined };
 const backoff = { current: new WorkBackoff() };
@@ -146,6 +147,7 @@ beforeEach(() => {
   pullSecret.current = undefined;
   store = memoryRegistry();
   event.mockReset();
+  registryFailed.mockReset();
   vanished = new VanishedDisks();
   backoff.current = new WorkBackoff(() => nowMs);
   const named = <T extends KubeObject>(all: () => readonly T[]) => ({
@@ -167,6 +169,7 @@ beforeEach(() => {
     },
     expected: createExpectations<Disk>(),
     backoff: backoff.current,
+    registryFailed,
     vanished,
     liveUsers: async () => liveUsers,
     settings: {
@@ -480,15 +483,19 @@ describe('a worker pod', () => {
 
   test('that failed is told of, waits for its backoff and makes room for another then', async () => {
     given(remote);
-    const failed = { result: 'Failed', reason: 'RegistryUnreachable', message: 'no route' };
+    const failedRequest = { registry: 'r.example.com', reason: 'Unreachable' };
+    const failed = { result: 'Failed', reason: 'RegistryUnreachable', message: 'no route', failedRequest };
     pods = [aWorker(ended(failed, 1))];
     expect(await pass()).toMatchObject({ requeueAfterMs: expect.any(Number) });
     expect(ready()).toMatchObject({ reason: 'RegistryUnreachable', message: 'no route' });
     expect(calls).not.toContain('delete pods');
     seen();
+    await pass();
+    seen();
     nowMs += 600_000;
     await pass();
     expect(calls).toContain('delete pods');
+    expect(registryFailed.mock.calls).toEqual([['r.example.com', 'Unreachable']]);
   });
 
   describe('that took an upload', () => {

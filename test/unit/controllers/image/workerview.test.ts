@@ -41,6 +41,16 @@ describe('a worker pod', () => {
     expect(view(ended(1, JSON.stringify(failure)))).toMatchObject({ phase: 'Failed', failure });
   });
 
+  test.each<[string, object | undefined, object | undefined]>([
+    ['as it said', { registry: 'r.example.com', reason: 'Forbidden' }, undefined],
+    ['unless nobody knows its reason', { registry: 'r.example.com', reason: 'Sleeping' }, {}],
+    ['unless its name is none', { registry: 'r'.repeat(300), reason: 'Forbidden' }, {}],
+  ])('names the registry that it failed with, %s', (_what, failedRequest, read = { failedRequest }) => {
+    const failure = { result: 'Failed', reason: 'RegistryDenied', message: 'no' };
+    const worker = view(ended(1, JSON.stringify({ ...failure, failedRequest })));
+    expect(worker).toEqual({ phase: 'Failed', failure: { ...failure, ...read }, finishedAt: 5 });
+  });
+
   test.each<[string, Pod, string]>([
     ['ran out of memory', ended(137, ''), 'the worker pod failed: it ran out of memory'],
     ['ended without a word', ended(3, ''), 'the worker pod failed'],
