@@ -94,7 +94,8 @@ describe('the certificate that kube-apiserver is to trust', () => {
 
   test('is looked at again soon where another replica was faster', async () => {
     patch.mockRejectedValue(conflict);
-    expect(await waitsAfter(['other', 'other', away])).toEqual([2_000, 4_000]);
+    expect(await waitsAfter(['other', 'other', missing])).toEqual([2_000, 4_000]);
+    expect(log.warn).not.toHaveBeenCalled();
   });
 
   test.each<[what: string, look: Error, warnings: number]>([
@@ -105,7 +106,7 @@ describe('the certificate that kube-apiserver is to trust', () => {
     await expect.poll(() => log.warn.mock.calls.length).toBe(warnings);
   });
 
-  test('is written at once where it is another, and its failures count anew', async () => {
+  test('is written at once where it is another', async () => {
     let mine = 'first';
     const changed = keep(['first', 'first', away], () => mine);
     expect(patch).not.toHaveBeenCalled();
@@ -113,5 +114,18 @@ describe('the certificate that kube-apiserver is to trust', () => {
     changed();
     await expect.poll(() => patch.mock.calls.length).toBe(1);
     expect(patch.mock.calls[0]?.[2]).toMatchObject({ body: { spec: { caBundle: base64('second') } } });
+  });
+
+  test('is looked at soon again where it is another, however often that failed before', async () => {
+    const chance = vi.spyOn(Math, 'random').mockReturnValue(1);
+    onTestFinished(() => chance.mockRestore());
+    const waited = withoutDelays();
+    let looks = 0;
+    const changed = keep([away, away, away, away, away], () => {
+      // After the third look nothing is waited for.
+      if ((looks += 1) === 3) changed();
+      return 'mine';
+    });
+    await expect.poll(() => waited).toEqual([2_000, 4_000, 2_000]);
   });
 });
