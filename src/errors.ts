@@ -102,11 +102,20 @@ export async function ifFound<T>(looking: Promise<T>): Promise<T | undefined> {
 }
 
 /**
- * What somebody else has written, with no more than `most` characters. It is a copy: V8 keeps the whole of a text in memory for any
- * part of it, and a reply may have megabytes.
+ * What somebody else has written, in one line and without what a terminal takes for a command: control characters, those of C1 too
+ * (ECMA-48), are a space.
+ */
+export function printable(text: string): string {
+  return text.replaceAll(/\p{Cc}+/gu, ' ');
+}
+
+/**
+ * What somebody else has written, with no more than `most` characters and without control characters. It is a copy: V8 keeps the
+ * whole of a text in memory for any part of it, and a reply may have megabytes.
  */
 export function shortened(text: string, most: number): string {
-  return Buffer.from(text.length > most ? `${text.slice(0, most - 1)}…` : text).toString();
+  const cut = text.length > most ? `${text.slice(0, most - 1)}…` : text;
+  return Buffer.from(printable(cut)).toString();
 }
 
 /** The message of anything thrown, one line. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { printable } from '../errors.ts';
 import { traceparentPattern } from './traceparent.ts';
 
 /**
@@ -55,9 +56,12 @@ export const runnerEnvironment = {
 
 /**
  * Words of a runner, cut off where they are longer than any honest ones: a guest that took over its runner says what it likes, and
- * the operator keeps what each one said.
+ * the operator keeps what each one said. Conditions and Events have them, so there are no control characters in them: an honest runner
+ * quotes the names of an image's files.
  */
-const words = (longest: number) => z.string().transform((text) => text.slice(0, longest));
+const words = (longest: number) => z.string().transform((text) => printable(text.slice(0, longest)));
+/** What a runner was told and says again: compared with what it was told, so it stays as it is. */
+const echo = (longest: number) => z.string().transform((text) => text.slice(0, longest));
 /** What becomes the reason of a condition: kube-apiserver refuses a status for any other. */
 const conditionReason = z
   .string()
@@ -279,13 +283,13 @@ export const RunnerState = z.object({
   /** Verb in progress. */
   busy: words(64).optional(),
   /** The last `revertRequest` that was carried out. */
-  revertRequest: words(64).optional(),
+  revertRequest: echo(64).optional(),
   /** The last `startRequest` that was carried out; undefined from a runner that does not know the member. */
-  startRequest: words(64).optional(),
+  startRequest: echo(64).optional(),
   /** The last `restartRequest` that a boot has answered. */
-  restartRequest: words(64).optional(),
+  restartRequest: echo(64).optional(),
   /** Version of the settings that were told with the last start; undefined where none were since the pod was made. */
-  settingsVersion: words(64).optional(),
+  settingsVersion: echo(64).optional(),
   /** Virtual size of the disk in bytes. */
   diskSize: bytes.optional(),
   /** Ports that lead into the guest, or will once it runs; undefined from a runner whose ports stay as they are. */

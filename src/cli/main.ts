@@ -1,4 +1,4 @@
-import { errorTable, isSvc3Error, messageOf } from '../errors.ts';
+import { errorTable, isSvc3Error, messageOf, printable } from '../errors.ts';
 import { closest } from './closest.ts';
 import type { Command } from './command.ts';
 import { createConfigStore } from './config.ts';
@@ -8,7 +8,6 @@ import type { LocalCluster } from './localcluster.ts';
 import { checkedFormat, createOutput } from './output.ts';
 import { globalOptions, inputFor, readWords, splitPath } from './parse.ts';
 import { usageError } from './usage.ts';
-import { printable } from './render.ts';
 import type { Backends, Opener, OpenOptions } from './service/open.ts';
 import { canonicalPath, childWords, groupAt, leafAt } from './tree.ts';
 

@@ -1,7 +1,8 @@
 import type { Environment } from './environment.ts';
 import { usageError } from './usage.ts';
 import { closest } from './closest.ts';
-import { charactersOf, printable, tableRows, type View } from './render.ts';
+import { printable } from '../errors.ts';
+import { charactersOf, tableRows, type View } from './render.ts';
 
 /** What `-o` takes with every command. */
 export const commonFormats = ['table', 'wide', 'json', 'yaml', 'name'] as const;
@@ -14,9 +15,9 @@ export interface Output {
   item<T>(view: View<T>, item: T): Promise<void>;
   /** Prints the first list, then every item that is new, changed or gone in a later one. */
   watch<T>(view: View<T>, lists: AsyncIterable<readonly T[]>): Promise<void>;
-  /** A value that has no table: pretty text in a table's place. */
+  /** A value that has no table: pretty text in a table's place, whose control characters but for line breaks are not printed. */
   value(value: unknown, text: string): Promise<void>;
-  /** Says that something was done to a named thing. */
+  /** Says that something was done to a named thing; of a message that quotes others only the line breaks are printed as they are. */
   done(kind: string, name: string, message: string): Promise<void>;
   line(text: string): void;
   /** What is about to happen, on stderr; a script that reads JSON or YAML is told nothing. */
@@ -78,12 +79,12 @@ class FormattedOutput implements Output {
 
   async value(value: unknown, text: string): Promise<void> {
     if (this.#isStructured) await this.#structured(value);
-    else this.line(text);
+    else this.line(printableLines(text));
   }
 
   async done(kind: string, name: string, message: string): Promise<void> {
     if (this.#isStructured) await this.#structured({ kind, name, status: 'Success', message });
-    else this.line(this.format === 'name' ? name : message);
+    else this.line(this.format === 'name' ? printable(name) : printableLines(message));
   }
 
   line(text: string): void {
@@ -134,7 +135,7 @@ class FormattedOutput implements Output {
 
   #table<T>(view: View<T>, items: readonly T[]): void {
     if (this.format === 'name') {
-      for (const item of items) this.line(view.name(item));
+      for (const item of items) this.line(printable(view.name(item)));
       return;
     }
     const { header, rows } = tableRows(view, items, this.#style());
@@ -160,6 +161,11 @@ export function checkedFormat(format: string | undefined, more: readonly string[
   throw usageError(
     `-o: "${format}" is not one of ${formats.join(', ')}${suggestion === undefined ? '' : `; did you mean ${suggestion}?`}`,
   );
+}
+
+/** Text of several lines whose parts may be of others: control characters but for the line breaks are spaces. */
+function printableLines(text: string): string {
+  return text.split('\n').map(printable).join('\n');
 }
 
 /** On a terminal, unless `NO_COLOR` or a dumb terminal says otherwise. */
@@ -195,7 +201,7 @@ async function watchItems<T>(options: WatchOptions<T>): Promise<void> {
   const print = async (items: readonly T[]) => {
     if (format === 'json') for (const item of items) line(JSON.stringify(item));
     else if (format === 'yaml') for (const item of items) line(`---\n${(await toYaml(item)).trimEnd()}`);
-    else if (format === 'name') for (const item of items) line(view.name(item));
+    else if (format === 'name') for (const item of items) line(printable(view.name(item)));
     else {
       const drawn = tableRows(view, items, {
         ...options.style(),

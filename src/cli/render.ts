@@ -1,4 +1,5 @@
 /** Pure rendering of lists and single items; nothing here writes. */
+import { printable } from '../errors.ts';
 
 /** One column of a table. */
 export interface Column<T> {
@@ -75,12 +76,6 @@ function cell(value: string | number | boolean | undefined): string {
   if (value === undefined || value === '') return '-';
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
   return printable(String(value));
-}
-
-/** Line breaks and control characters (terminal escapes) of foreign text made harmless. */
-export function printable(text: string): string {
-  // oxlint-disable-next-line no-control-regex -- control characters are what this removes
-  return text.replaceAll(/[\u0000-\u001f\u007f-\u009f]+/g, ' ');
 }
 
 /** Cuts the last shrinking column down to what the terminal leaves. */

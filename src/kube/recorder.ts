@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import type { Event } from '../api/core.ts';
 import { startReasons } from '../api/reasons.ts';
 import { events } from '../api/resources.ts';
-import { isSvc3Error, messageOf } from '../errors.ts';
+import { isSvc3Error, messageOf, printable } from '../errors.ts';
 import { createBuckets, createSimilarity, seriesLimit } from './eventlimits.ts';
 import { type EventDropReason, EventQueue } from './eventqueue.ts';
 import type { KubeObject, Submitted } from '../api/object.ts';
@@ -53,11 +53,12 @@ interface Series {
   flushTimer: NodeJS.Timeout | undefined;
 }
 
-/** Cut to what the server takes, between characters. */
+/** Cut to what the server takes, between characters, and without control characters: notes quote what others have written. */
 export function shortenNote(text: string, limit = noteBytes): string {
-  const bytes = Buffer.from(text, 'utf8');
+  const line = printable(text);
+  const bytes = Buffer.from(line, 'utf8');
   if (bytes.length <= limit) {
-    return text;
+    return line;
   }
   let end = limit - 3;
   while (((bytes[end] ?? 0) & 0xc0) === 0x80) {

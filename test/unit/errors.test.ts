@@ -42,6 +42,10 @@ describe('what somebody else has written', () => {
     expect(shortened('abcdef', 4)).toBe('abc…');
   });
 
+  test('gives no command to a terminal', () => {
+    expect(shortened('\u001b]0;x\u0007a\r\n\u009b2Jb', 40)).toBe(' ]0;x a 2Jb');
+  });
+
   test('has no half of a character where it is cut', () => {
     expect(shortened('ab😀cd', 4).isWellFormed()).toBe(true);
   });

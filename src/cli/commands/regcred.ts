@@ -1,3 +1,4 @@
+import { printable } from '../../errors.ts';
 import { command, type Command } from '../command.ts';
 import { readSecret } from '../secret.ts';
 import { registryCredentialView } from '../views.ts';
@@ -84,7 +85,7 @@ const regcredAdd = command({
       contacting: (what) => out.note(what),
     });
     if (verdict?.accepted === false) out.warning(`${server}: ${verdict.message}`);
-    const accepted = verdict?.accepted === true ? `\n${server}: ${verdict.message}` : '';
+    const accepted = verdict?.accepted === true ? `\n${server}: ${printable(verdict.message)}` : '';
     await out.done(
       'registrycredential',
       server,

@@ -25,6 +25,22 @@ test('a failure stands on a line of its own, not after what was being done', asy
   expect(stderr).toBe(`${clear}VM web: growing${clear}svc3: VM web is gone\n`);
 });
 
+test.each(['table', 'name'])('as %s no text of others gives a command to the terminal', async (format) => {
+  const { environment, stdout } = aTerminal({ isTTY: true });
+  const out = createOutput(environment, format);
+  const name = '\u001b]0;x\u0007\u009b2J';
+  await out.done('vm', name, `${name}\nsecond line`);
+  await out.value({}, `${name}\nsecond line`);
+  await out.list({ kind: 'user', name: () => name, columns: [] }, [name]);
+  expect(stdout()).not.toMatch(/[^\P{Cc}\n]/u);
+});
+
+test('a token is printed as it is', async () => {
+  const { environment, stdout } = aTerminal();
+  await createOutput(environment, 'table').value({}, 'eyJh-_.eyJz.c2ln~+/=');
+  expect(stdout()).toBe('eyJh-_.eyJz.c2ln~+/=\n');
+});
+
 test('a line of progress is cleared once', () => {
   const { environment, stderr } = aTerminal({ isTTY: true });
   const out = createOutput(environment, 'table');

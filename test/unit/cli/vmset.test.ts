@@ -120,6 +120,12 @@ describe('svc3 vm set', () => {
     expect(stdout).toBe(`${said}\n`);
   });
 
+  test('gives no command to the terminal where it quotes what a VM is Failed for', async () => {
+    const message = 'the image has more than one disk: \u001b]0;x\u0007a.qcow2, \u009b2Jb.img';
+    const { stdout } = await set(['-c', '2'], { status: 'Failed', message });
+    expect(stdout).toMatch(/^[^\p{Cc}]* a\.qcow2, [^\p{Cc}]*b\.img\n$/u);
+  });
+
   test('says of other SSH keys that the guest goes on with those that it has', async () => {
     const file = join(folder, 'key.pub');
     await writeFile(file, 'ssh-ed25519 AAAA me@here\n');

@@ -95,6 +95,7 @@ describe('an event', () => {
 
   test('has a note that is cut between characters', () => {
     expect(shortenNote('short')).toBe('short');
+    expect(shortenNote('a\u001b]0;x\u0007b')).toBe('a ]0;x b');
     expect(shortenNote('x'.repeat(1_024))).toHaveLength(1_024);
     expect(shortenNote('x'.repeat(1_025))).toBe(`${'x'.repeat(1_021)}…`);
     // The fourth byte of the limit would be in the middle of an ä.

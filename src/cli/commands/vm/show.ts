@@ -1,5 +1,5 @@
 /** What VMs are and do: `svc3 vm list`, `get`, `explain`, `logs` and `top`. */
-import { isSvc3Error } from '../../../errors.ts';
+import { isSvc3Error, printable } from '../../../errors.ts';
 import { command, type Command } from '../../command.ts';
 import {
   allNamespacesOption,
@@ -8,7 +8,7 @@ import {
   showNamespacedList,
   watchOption,
 } from '../../listing.ts';
-import { age, printable, tableRows, type View } from '../../render.ts';
+import { age, tableRows, type View } from '../../render.ts';
 import { type Explanation, metricsGroup, type Service, type VmItem } from '../../service/types.ts';
 import { vmTopView, vmView } from '../../views.ts';
 
