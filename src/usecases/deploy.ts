@@ -307,7 +307,7 @@ async function untilReachable(
  * Whether a deploy was given up since a node lacks CPU. A status says of nodes only words, those of kube-scheduler where that was asked, and placement
  * has the same.
  */
-export function isForWantOfCpu(error: unknown): boolean {
+export function isForWantOfCpu(error: unknown): error is Svc3Error {
   return isSvc3Error(error, 'Invalid', 'Timeout') && error.message.includes(reasons.cpu);
 }
 

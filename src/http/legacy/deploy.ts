@@ -1,8 +1,9 @@
 import * as z from 'zod';
-import { annotations } from '../../api/meta.ts';
+import { annotations, group } from '../../api/meta.ts';
 import type { Vm } from '../../api/vm.ts';
 import { isForWantOfCpu, type Deployed } from '../../usecases/deploy.ts';
 import { invalidField, Svc3Error, isSvc3Error, messageOf } from '../../errors.ts';
+import { tracedDeploy } from '../server/deploytrace.ts';
 import { callFor, inNameOf } from '../server/invoke.ts';
 import { deploy, deployVm } from '../routes/vms.ts';
 import { vmItem } from '../../wire/vm.ts';
@@ -58,28 +59,48 @@ function nodeMappings(text: string | undefined): string | undefined {
 }
 
 function noRoom(error: unknown): unknown {
-  return isForWantOfCpu(error) ? new Svc3Error('BadRequest', texts.noCpu, { cause: error }) : error;
+  if (!isForWantOfCpu(error)) return error;
+  // The causes have the words that are replaced.
+  const { causes: _causes, ...details } = error.details;
+  return new Svc3Error('BadRequest', texts.noCpu, { details, cause: error });
 }
+
+type DeployCall = Parameters<typeof deploy>[0];
 
 /** Deploys one VM of the configuration; a second one of the name gets a generated suffix (names: "Gateway"). */
 async function deployOne(call: GatewayCall<DeployBody>): Promise<Deployed> {
   const { namespace, body, services } = call;
-  const annotation = { [annotations.virtualMachineName]: body.svc_vm_name };
-  let generated = services.caches.vms.objects.get(body.svc_vm_name, namespace) !== undefined;
-  for (;;) {
-    const name = { name: body.svc_vm_name, shouldGenerateName: generated };
-    const inner = await callFor(call, deployVm, { params: { namespace }, body: deployRequest(call, name) });
-    try {
-      const deployed = await inNameOf(call, deployVm, { namespace }, () =>
-        deploy(inner, { wait: true, failFast: true, annotations: annotation }),
-      );
-      if (deployed.runs) return deployed;
-      const made = deployed.vm.metadata.name;
-      throw new Svc3Error('Timeout', seeStatus(`VM ${made} was created and does not run yet`, made));
-    } catch (error) {
-      if (generated || !isSvc3Error(error, 'AlreadyExists')) throw noRoom(error);
-      generated = true;
-    }
+  const isTaken = services.caches.vms.objects.get(body.svc_vm_name, namespace) !== undefined;
+  const inner = await namedCall(call, isTaken);
+  // Around both tries, and what is made of their refusals: the span is the request, and says what is answered.
+  return tracedDeploy(call, namespace, (traceparent) => deployNamed(call, inner, traceparent));
+}
+
+function namedCall(call: GatewayCall<DeployBody>, shouldGenerateName: boolean): Promise<DeployCall> {
+  const body = deployRequest(call, { name: call.body.svc_vm_name, shouldGenerateName });
+  return callFor(call, deployVm, { params: { namespace: call.namespace }, body });
+}
+
+async function deployNamed(
+  call: GatewayCall<DeployBody>,
+  inner: DeployCall,
+  traceparent: string | undefined,
+): Promise<Deployed> {
+  const { namespace, body } = call;
+  const named = { [annotations.virtualMachineName]: body.svc_vm_name };
+  try {
+    const deployed = await inNameOf(call, deployVm, { namespace }, () =>
+      deploy(inner, { wait: true, failFast: true, annotations: named, traceparent }),
+    );
+    if (deployed.runs) return deployed;
+    const { name } = deployed.vm.metadata;
+    const details = { group, kind: 'vms', name };
+    throw new Svc3Error('Timeout', seeStatus(`VM ${name} was created and does not run yet`, name), {
+      details,
+    });
+  } catch (error) {
+    if (inner.body.shouldGenerateName === true || !isSvc3Error(error, 'AlreadyExists')) throw noRoom(error);
+    return deployNamed(call, await namedCall(call, true), traceparent);
   }
 }
 

@@ -73,7 +73,7 @@ export const getVm = defineRoute({
   },
 });
 
-/** The use case on this call: reads come from the caches, the VM is created with the caller's token. */
+/** The use case on this call: reads come from the caches, the VM is created with the caller's token. It is traced by its caller, which knows what is answered. */
 export function deploy(
   call: Call<{ namespace: string }, unknown, DeployRequest>,
   options: Omit<DeployOptions, 'namespace'>,
@@ -93,10 +93,7 @@ export function deploy(
     settings: () => Promise.resolve({ gpuPassthroughEnabled, hostPortsAllowed, defaultNamespace }),
     wait: waiterOf(call),
   };
-  const request = { namespace, traceparent: call.header('traceparent') };
-  return tracedDeploy(services.tracer, request, (traceparent) =>
-    deployAVm(environment, body, { ...options, namespace, traceparent }),
-  );
+  return deployAVm(environment, body, { ...options, namespace });
 }
 
 export const deployVm = defineRoute({
@@ -123,9 +120,12 @@ export const deployVm = defineRoute({
   longRunning: true,
   example: { name: 'demo', image: 'registry.example.com/team/debian:12', cpu: 2, memory: 2 },
   async handler(call) {
-    const { vm, portWarnings, warnings, runs, inherited } = await deploy(call, {
-      wait: call.query.wait ?? true,
-    });
+    const wait = call.query.wait ?? true;
+    const { vm, portWarnings, warnings, runs, inherited } = await tracedDeploy(
+      call,
+      call.params.namespace,
+      (traceparent) => deploy(call, { wait, traceparent }),
+    );
     for (const warning of warnings) call.warn(warning);
     const body = deployItem(vm, portWarnings, inherited);
     if (runs) return { body };

@@ -5,25 +5,27 @@ import { newSpanId, newTraceId } from '../../tracing/ids.ts';
 import type { SpanAttributes, Tracer } from '../../tracing/span.ts';
 import type { Deployed } from '../../usecases/deploy.ts';
 
-/** A request for a VM, as it is traced. */
-export interface TracedRequest {
-  readonly namespace: string;
-  /** The client's header; undefined, and anything that is not one: the trace begins here. */
-  readonly traceparent: string | undefined;
+/** Of the call of a request for a VM: what its trace is told by. */
+interface TracedCall {
+  readonly services: { readonly tracer?: Tracer | undefined };
+  /** `traceparent`; where there is none, or something that is not one, the trace begins here. */
+  header(name: string): string | undefined;
 }
 
 /**
  * Runs a deploy as the span `deploy`, in the trace of the client where that names one. Without a tracer it only runs.
  *
- * @param run - is given what the VM is to name as the trace of its start; undefined: nothing
+ * @param run - is given what the VM is to name as the trace of its start; undefined: nothing. What it throws is what is answered, a VM that
+ * does not run yet is answered 202: whoever answers otherwise throws that
  */
 export async function tracedDeploy(
-  tracer: Tracer | undefined,
-  request: TracedRequest,
+  call: TracedCall,
+  namespace: string,
   run: (traceparent: string | undefined) => Promise<Deployed>,
 ): Promise<Deployed> {
+  const { tracer } = call.services;
   if (tracer === undefined) return run(undefined);
-  const parent = parseTraceparent(request.traceparent);
+  const parent = parseTraceparent(call.header('traceparent'));
   const traceId = parent?.traceId ?? newTraceId();
   const isSampled = parent?.isSampled ?? tracer.isSampled(traceId);
   const spanId = newSpanId();
@@ -41,7 +43,7 @@ export async function tracedDeploy(
       endMs: Date.now(),
       attributes: {
         'http.request.method': 'POST',
-        'k8s.namespace.name': request.namespace,
+        'k8s.namespace.name': namespace,
         ...attributes,
       },
       error,

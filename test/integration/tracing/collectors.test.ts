@@ -147,8 +147,8 @@ async function tellStart(api: Tracer, operator: Tracer): Promise<FinishedSpan[]>
     },
   });
   let given = '';
-  const asked = { namespace: 'team', traceparent: `00-${clientTrace}-${clientSpan}-01` };
-  await tracedDeploy(through(api), asked, (traceparent = '') => {
+  const header = () => `00-${clientTrace}-${clientSpan}-01`;
+  await tracedDeploy({ services: { tracer: through(api) }, header }, 'team', (traceparent = '') => {
     given = traceparent;
     return Promise.resolve<Deployed>({ vm: aVm(), portWarnings: [], warnings: [], runs: true });
   });

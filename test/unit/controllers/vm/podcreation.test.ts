@@ -852,10 +852,10 @@ describe('a VM that knows of no pool, and is of the VMConfig that one serves', (
     const creation = withPools([serving('ci')], { whenFull: 'Pod' });
     const { uid } = configured().metadata;
     await deploy(configured(), creation);
-    creation.seen(uid, { isBound: false, isReady: false });
+    creation.noteAlive(uid, { isBound: false, isReady: false });
     expect([nodeOfPod(), counted()]).toEqual([undefined, []]);
-    creation.seen(uid, { isBound: true, isReady: false });
-    creation.seen(uid, { isBound: true, isReady: true });
+    creation.noteAlive(uid, { isBound: true, isReady: false });
+    creation.noteAlive(uid, { isBound: true, isReady: true });
     expect(counted()).toEqual(['team/ci cold']);
   });
 });

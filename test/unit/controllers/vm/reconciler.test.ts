@@ -560,7 +560,7 @@ describe('a pass', () => {
     test('leaves the guest as it is until kube-apiserver’s clock says so too', async () => {
       servedAt = 'Sun, 01 Nov 2026 10:00:12 GMT';
       expect(await aReconciler({}).reconcile('team/web')).toEqual({ requeueAfterMs: 28_000 });
-      expect([isShutDown.mock.calls, remove.mock.calls]).toEqual([[], []]);
+      expect([shutDown.mock.calls, remove.mock.calls]).toEqual([[], []]);
       expect(readyOf()).toMatchObject({ reason: 'Terminating' });
     });
 

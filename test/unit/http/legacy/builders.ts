@@ -2,13 +2,14 @@ import type { Node } from '../../../../src/api/core.ts';
 import type { Image } from '../../../../src/api/image.ts';
 import type { KubeObject, NamespacedMeta, Resource } from '../../../../src/api/object.ts';
 import { vmConfigs as configKind, vms as vmKind } from '../../../../src/api/resources.ts';
-import type { Vm } from '../../../../src/api/vm.ts';
+import type { Vm, VmStatus } from '../../../../src/api/vm.ts';
 import type { VmConfig } from '../../../../src/api/vmconfig.ts';
 import { Svc3Error } from '../../../../src/errors.ts';
 import type { Answer, MappedRow } from '../../../../src/http/legacy/row.ts';
 import { rows } from '../../../../src/http/legacy/table.ts';
 import type { RemoteImage } from '../../../../src/http/server/services.ts';
 import type { ListOptions } from '../../../../src/kube/types.ts';
+import type { Tracer } from '../../../../src/tracing/span.ts';
 
 type Stored = KubeObject & { readonly metadata: NamespacedMeta };
 
@@ -25,6 +26,11 @@ interface World {
   readonly live?: Objects;
   readonly nodes?: readonly Node[];
   readonly remotes?: readonly RemoteImage[];
+  readonly tracer?: Tracer;
+  /** The status that a VM has as soon as it is made. */
+  readonly statusOfNew?: VmStatus;
+  /** The api ends: nobody waits for anything. */
+  readonly drains?: boolean;
 }
 
 /** Something that was asked of kube-apiserver. */
@@ -36,10 +42,10 @@ interface Asked {
 }
 
 interface Patch {
-  readonly body: { readonly metadata?: { readonly uid?: string }; readonly spec: Vm['spec'] };
+  readonly body: { readonly metadata?: { readonly uid?: string }; readonly spec?: Vm['spec'] };
 }
 
-const refusal = (reason: 'NotFound' | 'Conflict', kind: string, name: string): Svc3Error =>
+const refusal = (reason: 'NotFound' | 'Conflict' | 'AlreadyExists', kind: string, name: string): Svc3Error =>
   new Svc3Error(reason, `${kind} "${name}": ${reason}`, { details: { kind, name } });
 
 /** The objects of a world by the plural of their kind. */
@@ -52,7 +58,7 @@ function byKind({ vms = [], configs = [], images = [] }: Objects): Map<string, S
 }
 
 /** A kube-apiserver in which VMs do at once what their spec says. */
-function apiserver(objects: Map<string, Stored[]>, asked: Asked[]) {
+function apiserver(objects: Map<string, Stored[]>, asked: Asked[], statusOfNew?: VmStatus) {
   const found = (kind: string, name: string, uid?: string): Stored => {
     const object = objects.get(kind)?.find(({ metadata }) => metadata.name === name);
     if (object === undefined) throw refusal('NotFound', kind, name);
@@ -73,16 +79,20 @@ function apiserver(objects: Map<string, Stored[]>, asked: Asked[]) {
       return { items: (objects.get(kind) ?? []).map((object) => transform(object)), resourceVersion: '9' };
     },
     async create({ plural: kind }: Resource<Stored>, given: Stored) {
-      const { name } = given.metadata;
+      const { generateName = '' } = given.metadata;
+      const name = generateName === '' ? given.metadata.name : `${generateName}x7k2p`;
       asked.push({ verb: 'create', kind, name, given });
-      const made = { ...given, metadata: { ...given.metadata, uid: `uid-of-${name}`, resourceVersion: '9' } };
+      if (objects.get(kind)?.some(({ metadata }) => metadata.name === name))
+        throw refusal('AlreadyExists', kind, name);
+      const metadata = { ...given.metadata, name, uid: `uid-of-${name}`, resourceVersion: '9' };
+      const made = { ...given, metadata, ...(statusOfNew === undefined ? {} : { status: statusOfNew }) };
       put(kind, name, made);
       return made;
     },
     async patch({ plural: kind }: Resource<Stored>, { name }: { name: string }, { body }: Patch) {
       asked.push({ verb: 'patch', kind, name, given: body });
       const vm = found(kind, name, body.metadata?.uid) as Vm;
-      const { powerState } = body.spec;
+      const powerState = body.spec?.powerState ?? vm.status?.powerState;
       const status = { ...vm.status, powerState, observedGeneration: vm.metadata.generation ?? 1 };
       const patched = { ...vm, spec: { ...vm.spec, ...body.spec }, status } as Vm;
       put(kind, name, patched);
@@ -107,7 +117,12 @@ function cacheOf(kind: string, cached: Map<string, Stored[]>, live: Map<string, 
       list: () => cached.get(kind) ?? [],
     },
     changes: {
-      async until({ name }: { name: string }, done: (object: Stored | undefined) => boolean) {
+      async until(
+        { name }: { name: string },
+        done: (object: Stored | undefined) => boolean,
+        signal?: AbortSignal,
+      ) {
+        signal?.throwIfAborted();
         const object = named(live, name);
         done(object);
         return object;
@@ -117,11 +132,12 @@ function cacheOf(kind: string, cached: Map<string, Stored[]>, live: Map<string, 
 }
 
 /** The gateway over stand-ins: its rows with everything behind them but kube-apiserver and registries. */
-export function aGateway({ cached = {}, live = cached, nodes = [], remotes = [] }: World) {
+export function aGateway(world: World) {
+  const { cached = {}, live = cached, nodes = [], remotes = [], tracer, statusOfNew, drains } = world;
   const asked: Asked[] = [];
   const warnings: string[] = [];
   const [seen, real] = [byKind(cached), byKind(live)];
-  const client = apiserver(real, asked);
+  const client = apiserver(real, asked, statusOfNew);
   const caches = {
     vms: cacheOf(vmKind.plural, seen, real),
     vmConfigs: cacheOf(configKind.plural, seen, real),
@@ -130,13 +146,19 @@ export function aGateway({ cached = {}, live = cached, nodes = [], remotes = [] 
     nodes: { get: (name: string) => nodes.find(({ metadata }) => metadata.name === name) },
   };
   const never = new AbortController().signal;
+  const settings = {
+    gpuPassthroughEnabled: false,
+    hostPortsAllowed: { from: 1, to: 65_535 },
+    defaultNamespace: 'svc3-default',
+  };
+  const services = { client, caches, tracer, settings };
   const call = {
     namespace: 'team',
     baseUrl: 'https://x',
     signal: never,
-    drain: never,
+    drain: drains === true ? AbortSignal.abort() : never,
     caller: { client, authorize: async () => undefined, user: async () => ({ username: 'me' }) },
-    services: { client, caches, remotes: { list: async () => ({ items: remotes, incomplete: [] }) } },
+    services: { ...services, remotes: { list: async () => ({ items: remotes, incomplete: [] }) } },
     header: () => undefined,
     warn: (text: string) => warnings.push(text),
   };

@@ -23,7 +23,8 @@ const aTracer = (isSampled = true): Tracer => ({
 });
 
 function run(tracer: Tracer | undefined, traceparent: string | undefined, result: Error | boolean = true) {
-  return tracedDeploy(tracer, { namespace: 'team', traceparent }, async (text) => {
+  const call = { services: { tracer }, header: () => traceparent };
+  return tracedDeploy(call, 'team', async (text) => {
     told.push(text);
     if (result instanceof Error) throw result;
     return { vm: aVm(), runs: result, portWarnings: [], warnings: [] };
