@@ -39,9 +39,17 @@ interface Held {
   answer(): RawAnswer | undefined;
 }
 
-/** A request whose body of 1 MiB lacks its last byte. */
-async function hold(path: string, token: string): Promise<Held> {
-  const socket = await rawConnection(api);
+interface HoldOptions {
+  /** Bytes of the whole body; default 1 MiB. */
+  readonly bytes?: number;
+  readonly address?: string;
+  readonly headers?: readonly string[];
+}
+
+/** A request whose body lacks its last byte. */
+async function hold(path: string, token: string, options: HoldOptions = {}): Promise<Held> {
+  const { bytes = megabyte, address, headers = [] } = options;
+  const socket = await rawConnection(api, address);
   onTestFinished(() => void socket.destroy());
   socket.on('error', () => undefined);
   let text = '';
@@ -51,10 +59,11 @@ async function hold(path: string, token: string): Promise<Held> {
     'Host: localhost',
     `Authorization: Bearer ${token}`,
     'Content-Type: application/json',
-    `Content-Length: ${megabyte}`,
+    `Content-Length: ${bytes}`,
     'X-Svc3-Namespace: ' + namespace,
+    ...headers,
   ];
-  socket.write(`${head.join('\r\n')}\r\n\r\n{"name":"${'a'.repeat(megabyte - 10)}`);
+  socket.write(`${head.join('\r\n')}\r\n\r\n{"name":"${'a'.repeat(bytes - 10)}`);
   return { socket, answer: () => (text.includes('\r\n\r\n') ? answerOf(text) : undefined) };
 }
 
@@ -122,11 +131,71 @@ describe('100 bodies of 1 MB that never end', () => {
     });
     expect([made.status, made.text]).toEqual([201, expect.anything()]);
 
+    // Both hold half of what there is.
     const more = await Promise.all(Array.from({ length: 4 }, () => hold(configs(), other)));
-    await expect.poll(() => statuses(more).filter((status) => status === 503).length, poll).toBe(2);
+    await expect.poll(() => statuses(more).filter((status) => status === 503).length, poll).toBe(1);
+    await expect.poll(() => statuses(held).filter((status) => status === 429).length, poll).toBe(97);
+    expect(statuses(more).filter((status) => status === 0)).toHaveLength(3);
     expect(await heldBytes()).toBeLessThanOrEqual(6 * megabyte);
 
     for (const { socket } of [...held, ...more]) socket.destroy();
+    await expect.poll(heldBytes, poll).toBe(0);
+  });
+
+  test('of requests that need no right are held for four identities without one, and others are served', async () => {
+    const names = ['first', 'second', 'third', 'fourth'];
+    const tokens = await Promise.all(names.map((name) => identity(cluster.client, name, { namespace })));
+    const held: Held[] = [];
+    for (const token of tokens)
+      held.push(...(await Promise.all(Array.from({ length: 4 }, () => hold('/resources/vm/deploy', token)))));
+    await expect.poll(() => statuses(held).filter((status) => status !== 0).length, poll).toBeGreaterThan(8);
+    await expect.poll(heldBytes, poll).toBeGreaterThan(4 * megabyte);
+    await expectMade('c');
+    // As large as a body may be.
+    const metadata = { note: 'a'.repeat(megabyte - 1024) };
+    const large = await api.call('POST', configs(), { token: cluster.adminToken, body: { metadata } });
+    expect(large.status).toBe(422);
+    for (const { socket } of held) socket.destroy();
+    await expect.poll(heldBytes, poll).toBe(0);
+  });
+});
+
+const origin = ['Origin: https://localhost', 'Sec-Fetch-Site: same-origin'];
+
+/** A body of who has the right is taken. */
+async function expectMade(name: string): Promise<void> {
+  const body = { name, image: 'r.example.com/a:1' };
+  const { status, text } = await api.call('POST', configs(), { token: cluster.adminToken, body });
+  expect([status, text]).toEqual([201, expect.anything()]);
+}
+
+describe('sign-ins that never end, from four addresses without a token', () => {
+  const fromAll = async (count: number, options: HoldOptions): Promise<Held[]> => {
+    const addresses = ['127.0.0.1', '127.0.0.2', '127.0.0.3', '127.0.0.4'];
+    const holding = addresses.flatMap((address) =>
+      Array.from({ length: count }, () => hold('/ui/session', '', { ...options, address })),
+    );
+    return Promise.all(holding);
+  };
+
+  test('are refused before they are read where they say that they are large, or come of no page', async () => {
+    const large = await fromAll(16, { headers: origin });
+    await expect.poll(() => new Set(statuses(large)), poll).toEqual(new Set([413]));
+    const foreign = await fromAll(16, { bytes: 1024 });
+    await expect.poll(() => new Set(statuses(foreign)), poll).toEqual(new Set([403]));
+    expect(await heldBytes()).toBe(0);
+  });
+
+  test('hold what is for such bodies alone, and sign-ins from elsewhere are served', async () => {
+    const held = await fromAll(50, { bytes: 32 * 1024, headers: origin });
+    await expect.poll(() => statuses(held).filter((status) => status !== 0).length, poll).toBeGreaterThan(60);
+    expect(await heldBytes()).toBeGreaterThan(3 * megabyte);
+    expect(await heldBytes()).toBeLessThanOrEqual(4 * megabyte);
+    await expectMade('d');
+    const elsewhere = await hold('/ui/session', '', { bytes: 2048, headers: origin, address: '127.0.0.5' });
+    elsewhere.socket.write('"');
+    await expect.poll(() => elsewhere.answer()?.status, poll).toBe(400);
+    for (const { socket } of held) socket.destroy();
     await expect.poll(heldBytes, poll).toBe(0);
   });
 });
@@ -138,10 +207,17 @@ function countReceived({ api: { http } }: TestApi): () => number {
   return () => sockets.reduce((sum, { bytesRead }) => sum + bytesRead, 0);
 }
 
-/** Sign-ins, which need no right and no token, of 1 MiB less a byte each. */
+/** Deploys over the 2.4.x API, whose bodies are read of everybody with a token, of 1 MiB less a byte each. */
 const inPieces = {
-  'chunks of HTTP/1.1': async (to: TestApi, count: number): Promise<number> => {
-    const head = ['POST /ui/session HTTP/1.1', 'Host: localhost', 'Transfer-Encoding: chunked', '', ''];
+  'chunks of HTTP/1.1': async (to: TestApi, count: number, token: string): Promise<number> => {
+    const head = [
+      'POST /resources/vm/deploy HTTP/1.1',
+      'Host: localhost',
+      `Authorization: Bearer ${token}`,
+      'Transfer-Encoding: chunked',
+      '',
+      '',
+    ];
     const chunks = Buffer.from('8\r\naaaaaaaa\r\n'.repeat(megabyte / 8 - 1));
     for (let each = 0; each < count; each += 1) {
       const socket = await rawConnection(to);
@@ -152,13 +228,13 @@ const inPieces = {
     }
     return count * chunks.length;
   },
-  'frames of HTTP/2': async (to: TestApi, count: number): Promise<number> => {
+  'frames of HTTP/2': async (to: TestApi, count: number, token: string): Promise<number> => {
     const connection = await rawHttp2(to);
     onTestFinished(() => void connection.socket.destroy());
     const frames = megabyte / 8 - 1;
     const sent = Array.from({ length: count }, (_, index) => {
       const stream = 2 * index + 1;
-      connection.post(stream, '/ui/session');
+      connection.post(stream, '/resources/vm/deploy', token);
       return connection.send(stream, Buffer.alloc(8, 'a'), frames);
     });
     await Promise.all(sent);
@@ -169,11 +245,13 @@ const inPieces = {
 test.each(['chunks of HTTP/1.1', 'frames of HTTP/2'] as const)(
   'bodies in %s of 8 bytes take the memory of their bytes',
   async (kind) => {
-    const usual = await startTestApi(cluster.client);
+    const usual = await startTestApi(cluster.client, {}, ({ settings }) => ({
+      surfaces: (authenticator) => [createGateway(authenticator, rows, settings.defaultNamespace)],
+    }));
     onTestFinished(() => usual.close());
     const received = countReceived(usual);
     const before = heapInUse();
-    const bytes = await inPieces[kind](usual, 4);
+    const bytes = await inPieces[kind](usual, 4, cluster.adminToken);
     await expect.poll(received, poll).toBeGreaterThanOrEqual(bytes);
     expect(heapInUse() - before).toBeLessThan(32 * megabyte);
     const headers = { origin: usual.baseUrl, 'sec-fetch-site': 'same-origin' };

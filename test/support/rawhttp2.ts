@@ -20,18 +20,29 @@ function frameHead(length: number, type: number, flags: number, stream: number):
 const frame = (type: number, flags: number, stream: number, payload: Buffer): Buffer =>
   Buffer.concat([frameHead(payload.length, type, flags, stream), payload]);
 
-/** Of less than 127 bytes, as HPACK writes it without Huffman's code. */
-const text = (value: string): Buffer => Buffer.from([value.length, ...Buffer.from(value)]);
+/** A number of 127 and more as HPACK goes on with it behind a prefix of seven bits (RFC 7541, 5.1). */
+function continued(rest: number): number[] {
+  return rest < 128 ? [rest] : [(rest % 128) + 128, ...continued(Math.floor(rest / 128))];
+}
+
+/** ASCII as HPACK writes it without Huffman's code. */
+function text(value: string): Buffer {
+  const length = value.length < 127 ? [value.length] : [127, ...continued(value.length - 127)];
+  return Buffer.from([...length, ...Buffer.from(value)]);
+}
 
 /** Fields by their places in the static table of HPACK (RFC 7541, appendix A); none is kept for later. */
-function headersOfPost(path: string): Buffer {
+function headersOfPost(path: string, token: string): Buffer {
   const [post, https] = [0x83, 0x87];
   const [authority, pathField] = [0x01, 0x04];
+  const authorization = [0x0f, 0x08];
   return Buffer.concat([
     Buffer.from([post, https, pathField]),
     text(path),
     Buffer.from([authority]),
     text('localhost'),
+    Buffer.from(authorization),
+    text(`Bearer ${token}`),
   ]);
 }
 
@@ -39,7 +50,7 @@ function headersOfPost(path: string): Buffer {
 export interface RawHttp2 {
   readonly socket: TLSSocket;
   /** Begins a request that has a body. */
-  post(stream: number, path: string): void;
+  post(stream: number, path: string, token: string): void;
   /** Sends so many DATA frames with this payload, as the windows of the other side allow it; none is the last. */
   send(stream: number, payload: Buffer, count: number): Promise<void>;
 }
@@ -69,8 +80,8 @@ export async function rawHttp2({ port, tls }: TestApi): Promise<RawHttp2> {
   socket.write(frameHead(0, types.settings, 0, 0));
   return {
     socket,
-    post: (stream, path) =>
-      void socket.write(frame(types.headers, endOfHeaders, stream, headersOfPost(path))),
+    post: (stream, path, token) =>
+      void socket.write(frame(types.headers, endOfHeaders, stream, headersOfPost(path, token))),
     async send(stream, payload, count) {
       const one = frame(types.data, 0, stream, payload);
       for (let left = count; left > 0;) {

@@ -7,9 +7,9 @@ import type { TestApi } from './api.ts';
 const carriers = new WeakMap<TLSSocket, Socket>();
 
 /** A TLS connection that speaks what the test writes into it. */
-export function rawConnection(api: TestApi): Promise<TLSSocket> {
+export function rawConnection(api: TestApi, localAddress = '127.0.0.1'): Promise<TLSSocket> {
   return new Promise((resolve, reject) => {
-    const carrier = connectTcp(api.port, '127.0.0.1').on('error', reject);
+    const carrier = connectTcp({ port: api.port, host: '127.0.0.1', localAddress }).on('error', reject);
     const options = { socket: carrier, servername: 'localhost', ca: api.tls.cert };
     const socket = connect({ ...options, ALPNProtocols: ['http/1.1'] }, () => resolve(socket));
     carriers.set(socket, carrier);

@@ -16,21 +16,24 @@ function refuse(reason: 'RequestEntityTooLarge' | 'BadRequest', message: string)
   return new Svc3Error(reason, message, { details: { causes: [{ field: 'body', message }] } });
 }
 
-/** Reads a JSON request's bytes: at most 1 MiB, within the time, as many as Content-Length says and `held` allows. */
+interface BodyLimits {
+  readonly maxBytes: number;
+  readonly timeoutMs: number;
+  readonly held: HeldBytes | undefined;
+}
+
+/** Reads a JSON request's bytes: as many as the route takes, within the time, as many as Content-Length says and `held` allows. */
 function readBody(
   stream: Readable,
   headers: IncomingMessage['headers'],
-  timeoutMs: number,
-  held: HeldBytes | undefined,
+  { maxBytes, timeoutMs, held }: BodyLimits,
 ): Promise<Buffer> {
   const declared = Number(headers['content-length'] ?? 0);
-  if (declared > maxJsonBytes) {
-    return Promise.reject(
-      refuse('RequestEntityTooLarge', `body: must not be larger than ${maxJsonBytes} bytes`),
-    );
+  if (declared > maxBytes) {
+    return Promise.reject(refuse('RequestEntityTooLarge', `body: must not be larger than ${maxBytes} bytes`));
   }
   return new Promise((resolve, reject) => {
-    const body = new Gathered(declared || maxJsonBytes);
+    const body = new Gathered(declared || maxBytes);
     const timer = setTimeout(() => {
       end(refuse('BadRequest', `body: was not received within ${timeoutMs / 1000} seconds`));
     }, timeoutMs);
@@ -46,9 +49,18 @@ function readBody(
       held?.release();
       reject(error);
     };
+    const onWhole = (): void => {
+      try {
+        held?.complete();
+        end();
+      } catch (error) {
+        end(error as Error);
+      }
+    };
+    held?.receive(end);
     const onData = (chunk: Buffer): void => {
-      if (body.length + chunk.length > maxJsonBytes) {
-        end(refuse('RequestEntityTooLarge', `body: must not be larger than ${maxJsonBytes} bytes`));
+      if (body.length + chunk.length > maxBytes) {
+        end(refuse('RequestEntityTooLarge', `body: must not be larger than ${maxBytes} bytes`));
         return;
       }
       try {
@@ -62,7 +74,7 @@ function readBody(
     const onCut = (): void => end(refuse('BadRequest', 'body: ended before it was complete'));
     stream.once('end', () => {
       stream.off('close', onCut);
-      end();
+      onWhole();
     });
     stream.once('error', onCut);
     stream.once('close', onCut);
@@ -97,8 +109,9 @@ export function installBodyReader(app: FastifyInstance, timeoutMs = bodyTimeoutM
   app.addContentTypeParser('*', async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
     const state = findState(request);
     if (state?.route?.bodyKind !== 'json') return undefined;
+    const maxBytes = state.route.maxBodyBytes ?? maxJsonBytes;
     try {
-      return parseJson(await readBody(payload, request.headers, timeoutMs, state.body));
+      return parseJson(await readBody(payload, request.headers, { maxBytes, timeoutMs, held: state.body }));
     } catch (error) {
       payload.resume();
       throw error;

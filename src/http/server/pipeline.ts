@@ -6,6 +6,7 @@ import { hasNoBody, requireJson } from './body.ts';
 import type { ByteBudget } from './bytebudget.ts';
 import { validate } from '../../wire/fields.ts';
 import type { JsonValue } from '../../wire/fields.ts';
+import { clientOf } from '../auth/clientaddress.ts';
 import type { ConcurrencyLimit } from '../auth/limits.ts';
 import type { HttpMetrics } from './metrics.ts';
 import { requireTaken, uploadOf } from '../uploads/multipart.ts';
@@ -20,7 +21,10 @@ import type { Services } from './services.ts';
 export interface Limits {
   readonly short: ConcurrencyLimit;
   readonly long: ConcurrencyLimit;
+  /** Of callers. */
   readonly bodies: ByteBudget;
+  /** Of those who have shown no token. */
+  readonly openBodies: ByteBudget;
 }
 
 export interface PipelineContext {
@@ -77,7 +81,8 @@ function readsBody({ bodyKind }: Route): boolean {
 /**
  * What has to hold before anything is read of a request. Who calls comes first, because limits are counted by identity; the limit comes
  * before the right, because to ask for a right is a call of kube-apiserver, of which one caller may not have any number under way; the
- * right comes before the body, because a body takes memory.
+ * right comes before the body, because a body takes memory. Open and delegated routes have no right to ask for: their bodies are read of
+ * everybody, and of everybody with a token, and what keeps these from taking the memory of others is how it is divided (`ByteBudget`).
  */
 async function admit(
   route: Route,
@@ -96,9 +101,13 @@ async function admit(
     if (state.ended) throw new Svc3Error('BadRequest', 'the client hung up');
   }
   const limit = route.longRunning === true ? context.limits.long : context.limits.short;
-  const identity = state.caller?.key ?? request.ip;
+  const identity = state.caller?.key ?? clientOf(request.ip);
   state.release = limit.take(identity);
-  if (readsBody(route)) state.body = context.limits.bodies.open(identity);
+  route.precondition?.({ header: (name) => headerOf(request, name), services: context.services });
+  if (readsBody(route)) {
+    const { bodies, openBodies } = context.limits;
+    state.body = (state.caller === undefined ? openBodies : bodies).open(identity);
+  }
   state.params = validate(
     route.params,
     { ...(request.params as Record<string, string>), ...surface.parameters?.(request) },
@@ -127,6 +136,11 @@ function baseUrlOf(request: FastifyRequest): string {
   return `https://${/^[A-Za-z0-9.:[\]-]{1,255}$/.test(host) ? host : 'localhost'}`;
 }
 
+/** Bytes of a body as JSON, of which no text is a part of the one that came (`parseJson`). */
+function bytesOf(body: unknown): number {
+  return body === undefined ? 0 : Buffer.byteLength(JSON.stringify(body));
+}
+
 function callOf(
   route: Route,
   request: FastifyRequest,
@@ -140,6 +154,7 @@ function callOf(
     : undefined;
   // A handler may wait for minutes: it has the validated body, and the parsed one need not stay in memory so long.
   request.body = undefined;
+  state.body?.shrink(bytesOf(body));
   return {
     params: state.params,
     query,

@@ -12,8 +12,12 @@ import type { Services } from './services.ts';
  * so that it tells them nothing.
  */
 export type Permission =
+  /** A body is read of everybody, within memory that is for such bodies alone (`Limits`): it is to have a small `maxBodyBytes`. */
   | { readonly kind: 'open' }
-  /** Needs a caller; the handler runs other routes, which ask for their own rights. */
+  /**
+   * Needs a caller; the handler runs other routes, which ask for their own rights. A body is read of everybody with a token, since it says what
+   * these are: only the fair division of memory (`ByteBudget`) keeps it from taking that of others.
+   */
   | { readonly kind: 'delegated' }
   | {
       readonly kind: 'checked' | 'native';
@@ -127,10 +131,14 @@ export interface Route<
   readonly headers?: z.ZodType | undefined;
   /** Of an upload; other types are refused. Absent where other routes, which say it, are run with the body. */
   readonly takes?: UploadTypes | undefined;
+  /** Of a JSON body; default 1 MiB. */
+  readonly maxBodyBytes?: number;
   readonly replies: Replies;
   readonly permission: Permission;
   /** May wait for minutes: has its own limit of concurrent requests. */
   readonly longRunning?: boolean;
+  /** Refuses a request by its headers, before a body is read. @throws Svc3Error */
+  precondition?(call: Pick<Call<unknown, unknown, unknown>, 'header' | 'services'>): void;
   /** An example body for the browsable page. */
   readonly example?: unknown;
   handler(call: Call<z.output<P>, z.output<Q>, z.output<B>>): Promise<Reply> | Reply;

@@ -12,7 +12,7 @@ import { Svc3Error } from '../../errors.ts';
 import { answersIn, type LogAnswer } from './accesslog.ts';
 import { statusRefusal, type ApiSurface } from './apisurface.ts';
 import { installBodyReader } from './body.ts';
-import { ByteBudget, type ByteBudgetLimits } from './bytebudget.ts';
+import { ByteBudget, type ByteBudgetLimits, openByteBudget } from './bytebudget.ts';
 import { trackConnections } from './connections.ts';
 import { ConcurrencyLimit } from '../auth/limits.ts';
 import { createMalformedAnswers, type MalformedAnswers } from './malformed.ts';
@@ -37,7 +37,7 @@ export interface ServerOptions {
   readonly surfaces: readonly { readonly surface: ApiSurface; readonly routes: readonly Route[] }[];
   readonly concurrentPerIdentity?: number;
   readonly longRunningPerIdentity?: number;
-  /** Of JSON bodies that are held in memory. */
+  /** Of JSON bodies of callers that are held in memory. */
   readonly bodyBytes?: ByteBudgetLimits;
   readonly headersTimeoutMs?: number;
   /** Until a JSON body has come whole; default 30 s. */
@@ -177,7 +177,8 @@ function refuseOtherMethods(
 export function createServer(options: ServerOptions): HttpServer {
   const draining = new AbortController();
   const bodies = new ByteBudget(options.bodyBytes);
-  options.metrics.countBodies(() => bodies.total);
+  const openBodies = new ByteBudget(openByteBudget);
+  options.metrics.countBodies(() => bodies.total + openBodies.total);
   const context: PipelineContext = {
     services: options.services,
     metrics: options.metrics,
@@ -188,6 +189,7 @@ export function createServer(options: ServerOptions): HttpServer {
       short: new ConcurrencyLimit(options.concurrentPerIdentity ?? 1000, 'requests of this identity'),
       long: new ConcurrencyLimit(options.longRunningPerIdentity ?? 500, 'waiting requests of this identity'),
       bodies,
+      openBodies,
     },
   };
   const malformed = createMalformedAnswers(maxHeaderBytes);

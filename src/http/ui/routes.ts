@@ -105,10 +105,13 @@ async function requireSameUser(next: Caller, present: Caller | undefined): Promi
   throw new Svc3Error('Conflict', `this browser is signed in as ${is}, and the code is one of ${of}`);
 }
 
+/** Of a token, and of a code, which has one in it. */
+const longestToken = 16_384;
+
 const sessionBody = z.union([
-  z.object({ token: z.string().min(1).max(16_384) }),
+  z.object({ token: z.string().min(1).max(longestToken) }),
   z.object({
-    code: z.string().min(1).max(16_384),
+    code: z.string().min(1).max(longestToken),
     /** Whoever sits there was asked, and wants to be the code's user and no longer the session's. */
     changesUser: z.boolean().optional(),
   }),
@@ -192,6 +195,7 @@ function createSignIn(authenticator: Authenticator, sessions: Sessions): Route {
     summary: 'Sign in with a token, or with a code of svc3 ui.',
     body: sessionBody,
     bodyKind: 'json',
+    maxBodyBytes: 2 * longestToken,
     replies: {
       200: { description: 'The session; its cookie comes with it.', schema: session },
       409: {
@@ -200,8 +204,8 @@ function createSignIn(authenticator: Authenticator, sessions: Sessions): Route {
       },
     },
     permission: open,
+    precondition: ({ header, services }) => requireOwnPage('POST', header, services.settings.apiDomain),
     async handler({ body, header, services, address }) {
-      requireOwnPage('POST', header, services.settings.apiDomain);
       const code = 'code' in body ? sessions.openCode(body.code) : undefined;
       const token = code?.token ?? ('token' in body ? body.token.trim() : '');
       const caller = await authenticator.caller(`Bearer ${token}`, address);

@@ -92,6 +92,7 @@ beforeEach(() => {
       short: new ConcurrencyLimit(2, 'requests'),
       long: new ConcurrencyLimit(1, 'waiting requests'),
       bodies: new ByteBudget({ perProcess: 1_000, perIdentity: 100 }),
+      openBodies: new ByteBudget({ perProcess: 50, perIdentity: 100 }),
     },
     metrics: { started: () => steps.push('begun'), countBodies: () => undefined, ended },
     drain: new AbortController().signal,
@@ -261,6 +262,38 @@ describe('a body', () => {
     serve({ method: 'PUT', bodyKind: 'none' });
     expect((await putBody('anything', { 'content-type': 'text/plain' })).statusCode).toBe(200);
     expect(call().body).toBeUndefined();
+  });
+
+  test('counts for as much as the handler has of it', async () => {
+    serve(put);
+    let held = 0;
+    handler.mockImplementation(() => {
+      held = context.limits.bodies.total;
+      return { body: {} };
+    });
+    expect((await putBody(`{"cpu":1,"x":"${'x'.repeat(80)}"}`)).statusCode).toBe(200);
+    expect(held).toBe('{"cpu":1}'.length);
+  });
+
+  test('that is larger than its route takes is refused', async () => {
+    serve({ ...put, maxBodyBytes: 20 });
+    expect((await putBody(`{"cpu":1}${' '.repeat(11)}`)).statusCode).toBe(200);
+    expect((await putBody(`{"cpu":1}${' '.repeat(12)}`)).statusCode).toBe(413);
+  });
+
+  test('of which the headers are refused is not read', async () => {
+    const precondition: Route['precondition'] = ({ header }) => {
+      if (header('x-right') === undefined) throw new Svc3Error('Forbidden', 'no');
+    };
+    serve({ ...put, precondition });
+    expect((await putBody('no JSON')).statusCode).toBe(403);
+    expect((await putBody('no JSON', { 'x-right': 'yes' })).statusCode).toBe(400);
+  });
+
+  test('of somebody without a token counts among those alone', async () => {
+    serve({ ...put, permission: { kind: 'open' } });
+    expect((await putBody(`{"cpu":1,"x":"${'x'.repeat(50)}"}`)).statusCode).toBe(503);
+    expect((await putBody('{"cpu":1}')).statusCode).toBe(200);
   });
 
   test('counts for its caller until the request has ended', async () => {
