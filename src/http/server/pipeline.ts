@@ -8,6 +8,7 @@ import { validate } from '../../wire/fields.ts';
 import type { JsonValue } from '../../wire/fields.ts';
 import { clientOf } from '../auth/clientaddress.ts';
 import type { ConcurrencyLimit } from '../auth/limits.ts';
+import type { ConnectionLimit } from './connectionlimit.ts';
 import type { HttpMetrics } from './metrics.ts';
 import { requireTaken, uploadOf } from '../uploads/multipart.ts';
 import { attributesOf, refusedFor } from '../auth/permission.ts';
@@ -30,6 +31,7 @@ export interface Limits {
 export interface PipelineContext {
   readonly services: Services;
   readonly limits: Limits;
+  readonly connections: ConnectionLimit;
   readonly metrics: HttpMetrics;
   readonly drain: AbortSignal;
   readonly answered: LogAnswer;
@@ -63,6 +65,7 @@ function endRequest(request: FastifyRequest, reply: FastifyReply, context: Pipel
   state.ended = true;
   state.release?.();
   state.body?.release();
+  state.leaveConnection?.();
   const { surface, route } = namesOf(request, state);
   const { id: requestId, method } = request;
   const { statusCode: status } = reply;
@@ -99,6 +102,7 @@ async function admit(
     state.caller = caller instanceof Promise ? await caller : caller;
     // `endRequest` has run: nothing would release what is taken from here on.
     if (state.ended) throw new Svc3Error('BadRequest', 'the client hung up');
+    state.leaveConnection = context.connections.use(request.raw);
   }
   const limit = route.longRunning === true ? context.limits.long : context.limits.short;
   const identity = state.caller?.key ?? clientOf(request.ip);

@@ -59,6 +59,7 @@ export interface ApiOptions {
   readonly concurrentPerIdentity?: number;
   readonly longRunningPerIdentity?: number;
   readonly bodyBytes?: ByteBudgetLimits;
+  readonly unusedConnections?: number;
   readonly headersTimeoutMs?: number;
   readonly bodyTimeoutMs?: number;
   /** How often clients of streams are asked whether they are still there. */
@@ -102,6 +103,7 @@ export function createApi(options: ApiOptions): Api {
       ? {}
       : { longRunningPerIdentity: options.longRunningPerIdentity }),
     ...(options.bodyBytes === undefined ? {} : { bodyBytes: options.bodyBytes }),
+    ...(options.unusedConnections === undefined ? {} : { unusedConnections: options.unusedConnections }),
     ...(options.headersTimeoutMs === undefined ? {} : { headersTimeoutMs: options.headersTimeoutMs }),
     ...(options.bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs: options.bodyTimeoutMs }),
   });

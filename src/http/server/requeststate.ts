@@ -14,6 +14,8 @@ export class RequestState {
   caller: Caller | undefined = undefined;
   params: unknown = undefined;
   release: (() => void) | undefined = undefined;
+  /** Says that its connection is not in use by it any longer; of a known caller only. */
+  leaveConnection: (() => void) | undefined = undefined;
   /** What is held of its body, once it is known whose it is. */
   body: HeldBytes | undefined = undefined;
   /** Whether the reply is over, or the client has hung up: what was taken for the request has been given back. */

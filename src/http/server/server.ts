@@ -13,6 +13,7 @@ import { answersIn, type LogAnswer } from './accesslog.ts';
 import { statusRefusal, type ApiSurface } from './apisurface.ts';
 import { installBodyReader } from './body.ts';
 import { ByteBudget, type ByteBudgetLimits, openByteBudget } from './bytebudget.ts';
+import { limitConnections } from './connectionlimit.ts';
 import { trackConnections } from './connections.ts';
 import { ConcurrencyLimit } from '../auth/limits.ts';
 import { createMalformedAnswers, type MalformedAnswers } from './malformed.ts';
@@ -39,6 +40,8 @@ export interface ServerOptions {
   readonly longRunningPerIdentity?: number;
   /** Of JSON bodies of callers that are held in memory. */
   readonly bodyBytes?: ByteBudgetLimits;
+  /** Connections on which no known caller has a request or stream; beyond, the oldest of the address with most is closed. */
+  readonly unusedConnections?: number;
   readonly headersTimeoutMs?: number;
   /** Until a JSON body has come whole; default 30 s. */
   readonly bodyTimeoutMs?: number;
@@ -88,6 +91,7 @@ function fastifyOptions(
       connectionsCheckingInterval: Math.min(options.headersTimeoutMs ?? 5_000, 5_000),
       requestTimeout: 0,
       keepAliveTimeout: 75_000,
+      handshakeTimeout: 20_000,
       settings: { maxConcurrentStreams: 250, maxHeaderListSize: maxHeaderBytes },
     },
     logger: false,
@@ -179,8 +183,14 @@ export function createServer(options: ServerOptions): HttpServer {
   const bodies = new ByteBudget(options.bodyBytes);
   const openBodies = new ByteBudget(openByteBudget);
   options.metrics.countBodies(() => bodies.total + openBodies.total);
+  const malformed = createMalformedAnswers(maxHeaderBytes);
+  const ownerOf = (path: string): ApiSurface =>
+    options.surfaces.find(({ surface }) => surface.owns?.(path) === true)?.surface ?? unknownPath;
+  const app: FastifyInstance = Fastify(fastifyOptions(options, malformed, createPathRefusal(ownerOf)));
+  const server = app.server as unknown as Http2SecureServer;
   const context: PipelineContext = {
     services: options.services,
+    connections: limitConnections(server, options.unusedConnections),
     metrics: options.metrics,
     drain: draining.signal,
     answered: options.answered ?? answersIn(options.services.log),
@@ -192,11 +202,6 @@ export function createServer(options: ServerOptions): HttpServer {
       openBodies,
     },
   };
-  const malformed = createMalformedAnswers(maxHeaderBytes);
-  const ownerOf = (path: string): ApiSurface =>
-    options.surfaces.find(({ surface }) => surface.owns?.(path) === true)?.surface ?? unknownPath;
-  const app: FastifyInstance = Fastify(fastifyOptions(options, malformed, createPathRefusal(ownerOf)));
-  const server = app.server as unknown as Http2SecureServer;
   options.tls.attach(server);
   malformed.follow(server);
   const connections = trackConnections(server);

@@ -1,10 +1,11 @@
 import { once } from 'node:events';
 import { connect as connectTcp } from 'node:net';
+import { PassThrough } from 'node:stream';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { startTestApi, type TestApi } from '../../support/api.ts';
+import { runningVm, startTestApi, type TestApi } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
-import { answerOf, rawConnection } from '../../support/websocket.ts';
+import { answerOf, frame, handshake, rawConnection } from '../../support/websocket.ts';
 
 let cluster: TestCluster;
 let namespace: string;
@@ -69,15 +70,98 @@ describe('a thousand connections', () => {
     await expectServed(api);
     expect(sockets.filter((socket) => socket.destroyed)).toEqual([]);
   });
-
-  function idleTls({ port, tls }: TestApi, protocol: 'h2' | 'http/1.1'): Promise<TLSSocket> {
-    return new Promise((resolve, reject) => {
-      const options = { host: '127.0.0.1', port, servername: 'localhost', ca: tls.cert };
-      const socket = connectTls({ ...options, ALPNProtocols: [protocol] }, () => resolve(socket));
-      socket.on('error', reject);
-    });
-  }
 });
+
+/** A connection over which nothing comes after the TLS handshake. */
+function idleTls(
+  { port, tls }: TestApi,
+  protocol: 'h2' | 'http/1.1',
+  localAddress = '127.0.0.1',
+): Promise<TLSSocket> {
+  return new Promise((resolve, reject) => {
+    const options = { host: '127.0.0.1', port, localAddress, servername: 'localhost', ca: tls.cert };
+    const socket = connectTls({ ...options, ALPNProtocols: [protocol] }, () => resolve(socket));
+    socket.on('error', reject);
+    // So that the end of it is read.
+    socket.resume();
+  });
+}
+
+describe('more connections that nobody uses than a process takes', () => {
+  const most = 100;
+  let api: TestApi;
+  beforeAll(async () => {
+    const openTunnel = () => Promise.resolve(new PassThrough());
+    const runners = { openVnc: openTunnel, openSerial: openTunnel, openTunnel };
+    api = await startTestApi(
+      cluster.client,
+      { runners },
+      { unusedConnections: most, headersTimeoutMs: 600_000 },
+    );
+    await runningVm(api, namespace, 'guest');
+  });
+  afterAll(() => api?.close());
+
+  /** Idle connections of one address, one after the other. */
+  async function idle(count: number): Promise<TLSSocket[]> {
+    const sockets: TLSSocket[] = [];
+    onTestFinished(() => sockets.forEach((socket) => socket.destroy()));
+    while (sockets.length < count)
+      sockets.push(await idleTls(api, sockets.length % 4 === 0 ? 'http/1.1' : 'h2'));
+    return sockets;
+  }
+
+  test('cost the address that has most of them its oldest, and nobody a request, a stream or the only one', async () => {
+    const elsewhere = await idleTls(api, 'h2', '127.0.0.2');
+    onTestFinished(() => void elsewhere.destroy());
+    const stream = await rawConnection(api);
+    onTestFinished(() => void stream.destroy());
+    stream.write(handshake(ns('/vms/guest/tunnel'), { Authorization: `Bearer ${token}` }));
+    expect(String(((await once(stream, 'data')) as [Buffer])[0])).toMatch(/^HTTP\/1\.1 101 /);
+    const session = api.http2();
+    onTestFinished(() => session.destroy());
+    const request = session.request({
+      ':path': ns('/vmconfigs'),
+      ':method': 'POST',
+      authorization: `Bearer ${token}`,
+    });
+    request.write('{"name":"slow",');
+    await expect.poll(() => inFlight(api)).toBe(1);
+
+    const sockets = await idle(3 * most);
+    const closed = () => sockets.filter((socket) => socket.destroyed).length;
+    // One is from elsewhere.
+    await expect.poll(closed).toBe(2 * most + 1);
+    expect(sockets.findLastIndex((socket) => socket.destroyed)).toBe(2 * most);
+    expect(elsewhere.destroyed).toBe(false);
+    stream.write(frame(2, 'x'));
+    expect(((await once(stream, 'data')) as [Buffer])[0].length).toBeGreaterThan(0);
+    request.end('"image":"r.example.com/a:1"}');
+    const [headers] = (await once(request, 'response')) as [Record<string, unknown>];
+    expect(headers[':status']).toBe(201);
+    await expectServed(api);
+  });
+
+  test('cost those that were in use nothing, as long as there are others', async () => {
+    const session = api.http2();
+    onTestFinished(() => session.destroy());
+    const asked = async () => {
+      const stream = session.request({ ':path': ns('/vms'), authorization: `Bearer ${token}` });
+      const [headers] = (await once(stream, 'response')) as [Record<string, unknown>];
+      stream.resume();
+      return headers[':status'];
+    };
+    expect(await asked()).toBe(200);
+    const sockets = await idle(2 * most);
+    await expect.poll(() => sockets.filter((socket) => socket.destroyed).length).toBeGreaterThan(most);
+    expect(await asked()).toBe(200);
+  });
+});
+
+async function inFlight({ registry }: TestApi): Promise<number> {
+  const [value] = (await registry.getSingleMetric('svc3_http_requests_in_flight')!.get()).values;
+  return value?.value ?? 0;
+}
 
 test('headers that come too slowly end the connection, others are served meanwhile', async () => {
   // The others have no longer either, from their handshake on.

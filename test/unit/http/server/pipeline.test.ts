@@ -94,6 +94,7 @@ beforeEach(() => {
       bodies: new ByteBudget({ perProcess: 1_000, perIdentity: 100 }),
       openBodies: new ByteBudget({ perProcess: 50, perIdentity: 100 }),
     },
+    connections: { use: () => () => undefined },
     metrics: { started: () => steps.push('begun'), countBodies: () => undefined, ended },
     drain: new AbortController().signal,
     answered,
