@@ -47,7 +47,7 @@ test('the span of a deploy whose VM does not run yet has the status of the reply
 });
 
 test('of one for which there is no CPU too', async () => {
-  const message = '0/1 nodes are available: 1 insufficient cpu.';
+  const message = '0/1 nodes are available: 1 Insufficient cpu.';
   const unschedulable = aCondition('Scheduled', { status: 'False', reason: 'Unschedulable', message });
   const { status, spans, told } = await deployed({ statusOfNew: { conditions: [unschedulable] } });
   expect(status).toBe(400);
