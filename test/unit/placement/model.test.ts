@@ -91,8 +91,26 @@ describe('walls taken out alone and in pairs', () => {
     timeout,
   );
 
+  const faults: [string, Partial<World>, number][] = [
+    ['a user deletes a VM', { deletions: 1 }, 70_000],
+    ['VMs get a second pod', { podsPerVm: 2 }, 9_000],
+  ];
+  test.each(faults)(
+    'the kubelet alone holds it, without kube-scheduler and the kernel, where an operator crashes and %s',
+    (_sentence, world, states) => {
+      const faulty = { ...duel, crashes: 1, ...world };
+      const finding = check({ ...faulty, walls: without('scheduler', 'kernel') });
+      expect([...finding.broken.keys()].toSorted()).toEqual([meant, bound].toSorted());
+      expect(finding.isComplete).toBe(true);
+      expect(finding.states).toBeGreaterThan(states);
+      const nothing = check({ ...faulty, walls: without('scheduler', 'kubelet', 'kernel') }, [once]);
+      expect(nothing.broken.get(once)).toBeDefined();
+    },
+    timeout,
+  );
+
   test(
-    'the kubelet alone does not hold it where its record is lost: the kernel is needed',
+    'it does not hold it where its record is lost: the kernel is needed',
     () => {
       const faults = { ...duel, lostRecords: 1, staleSchedulers: 1 };
       const finding = check({ ...faults, walls: without('kernel') }, [once]);
