@@ -340,18 +340,25 @@ describe('deleting a VM works', () => {
       world.kubelet.behave(() => ({ kind: 'run' }));
     },
   );
+});
 
-  test('a node that comes back with another name for the same machine is another node', async () => {
-    const space = await world.namespace('renamed');
-    await space.deploy('vm');
-    await space.untilReady('vm');
-    const uid = (await world.client.get(nodes, 'n1')).metadata.uid;
-    await world.kubelet.removeNode('n1');
-    await world.kubelet.addNode({ name: 'n1', allocatable: { cpu: '2' } });
-    expect((await world.client.get(nodes, 'n1')).metadata.uid).not.toBe(uid);
-    await space.deploy('other');
-    await space.untilReady('other');
-    await space.remove('other');
-    await space.remove('vm');
+test('a node that is deleted and registers again under its name has the VMs that it had, and no more than it has room for', async () => {
+  const space = await world.namespace('again');
+  await space.deploy('vm');
+  await space.untilReady('vm');
+  const uid = (await world.client.get(nodes, 'n1')).metadata.uid;
+  const pod = await space.pod('vm');
+  await world.kubelet.removeNode('n1');
+  await world.kubelet.addNode({ name: 'n1', allocatable: { cpu: '1' } });
+  expect((await world.client.get(nodes, 'n1')).metadata.uid).not.toBe(uid);
+  await space.deploy('other');
+  await space.until('other', 'Scheduled', {
+    reason: 'Unschedulable',
+    message: expect.stringContaining('Insufficient cpu'),
   });
+  await space.untilReady('vm');
+  expect((await space.pod('vm'))?.metadata.uid).toBe(pod?.metadata.uid);
+  await space.remove('vm');
+  await space.untilReady('other');
+  await space.remove('other');
 });
