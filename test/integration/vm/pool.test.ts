@@ -310,10 +310,12 @@ test('a pool that is deleted while VMs claim its guests takes none from them', a
   await aPool(space, { minIdle: 3 });
   await expect.poll(() => idle(space), slow).toBe(3);
   const names = Array.from({ length: 6 }, (_, i) => `job-${i}`);
-  await Promise.all([
-    ...names.map((name) => claim(space, name)),
-    world.client.delete(vmPools, { name: 'ci', namespace: space.name }),
-  ]);
+  const isClaimed = async (name: string) => (await space.vm(name)).status?.podName !== undefined;
+  const deletedMeanwhile = async () => {
+    await expect.poll(async () => (await Promise.all(names.map(isClaimed))).includes(true), slow).toBe(true);
+    await world.client.delete(vmPools, { name: 'ci', namespace: space.name });
+  };
+  await Promise.all([deletedMeanwhile(), ...names.map((name) => claim(space, name))]);
   const outcome = async (name: string) => {
     const [ready, scheduled] = await Promise.all([
       space.condition(name, 'Ready'),
@@ -322,11 +324,29 @@ test('a pool that is deleted while VMs claim its guests takes none from them', a
     return ready.status === 'True' ? 'Ready' : scheduled.reason;
   };
   for (const name of names) await expect.poll(() => outcome(name), slow).toMatch(/^(Ready|PoolNotFound)$/);
-  const owners = (await podsOf(space)).flatMap((pod) => {
-    const owner = controllerOf(pod);
-    return owner?.kind === 'VM' ? [owner.uid] : [];
-  });
-  expect(new Set(owners).size).toBe(owners.length);
+  const served: string[] = [];
+  for (const name of names) if ((await outcome(name)) === 'Ready') served.push(name);
+  expect(served).not.toEqual([]);
+  const guests = async () => {
+    const all = await podsOf(space);
+    return Promise.all(
+      served.map(async (name) => {
+        const { podName } = (await space.vm(name)).status ?? {};
+        const { uid, ownerReferences } =
+          all.find(({ metadata }) => metadata.name === podName)?.metadata ?? {};
+        return { name, uid, owners: ownerReferences?.map((owner) => `${owner.kind} ${owner.name}`) };
+      }),
+    );
+  };
+  const before = await guests();
+  expect(before).toEqual(served.map((name) => ({ name, uid: expect.any(String), owners: [`VM ${name}`] })));
+  // What the garbage collector takes with the pool it has taken then.
+  const others = async () => (await podsOf(space)).filter((pod) => controllerOf(pod)?.kind !== 'VM');
+  await expect.poll(others, slow).toEqual([]);
+  for (const name of names) if (!served.includes(name)) await space.remove(name);
+  await expectOneToOne(space, served.length);
+  for (const name of served) await space.untilReady(name);
+  expect(await guests()).toEqual(before);
 });
 
 const quotas: Resource<KubeObject> = {
