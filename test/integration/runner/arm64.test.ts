@@ -13,7 +13,7 @@ beforeAll(async () => {
   disk = await testGuestDisk('arm64');
 }, 900_000);
 
-test('an ARM guest boots by UEFI, answers, keeps its console beside GPU passthrough, and is taken down by SIGTERM', async () => {
+test('an ARM guest boots by UEFI, answers, keeps its console beside GPU passthrough, and is shut down by SIGTERM', async () => {
   const runner = await startRunner(
     await aPod({ architecture: 'arm64', gpuPassthrough: true, memoryMiB: 256 }, disk),
   );
@@ -24,5 +24,6 @@ test('an ARM guest boots by UEFI, answers, keeps its console beside GPU passthro
   await renewRandomness(createGuestAgent(socketPaths(runner.pod.root + runnerPaths.run).agent), 'arm64');
   runner.process.kill('SIGTERM');
   expect(await runner.exitCode()).toBe(0);
+  expect(runner.log()).toContain('"by":"guestShutdown"');
   expect(runner.log()).not.toContain('"level":50');
 });

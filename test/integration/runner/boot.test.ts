@@ -16,5 +16,6 @@ test('a VM boots from its image until the guest answers, and is taken down clean
   await expect.poll(() => runner.serial(), { timeout: 150_000 }).toContain('READY');
   runner.process.kill('SIGTERM');
   expect(await runner.exitCode()).toBe(0);
+  expect(runner.log()).toContain('"by":"guestShutdown"');
   expect(runner.log()).not.toContain('"level":50');
 });

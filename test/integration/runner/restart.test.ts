@@ -82,15 +82,18 @@ describe('a runner that ends', () => {
     await runner.client.power({ action: 'suspend' });
     runner.process.kill('SIGTERM');
     expect(await runner.exitCode()).toBe(0);
+    expect(runner.log()).toContain('"by":"guestShutdown"');
     expect(runner.log()).not.toContain('"level":50');
   });
 
-  test('SIGTERM ends a guest that does not listen within the grace period', async () => {
+  test('SIGTERM has QEMU ended by the runner, without an error, where the guest does not listen', async () => {
     const runner = await startRunner(await aPod({ graceSeconds: 4 }));
     // In the boot loader nobody hears the power button.
     await runner.reaches({ powerState: 'Running' });
     runner.process.kill('SIGTERM');
     expect(await runner.exitCode()).toBe(0);
+    expect(runner.log()).toContain('"by":"runner"');
+    expect(runner.log()).not.toContain('"level":50');
   });
 });
 
