@@ -69,12 +69,14 @@ describe('what vm/list and vm/status tell of a VM', () => {
       await ask('GET', '/resources/vm/list'),
       await ask('GET', '/resources/vm/status/{vm}', { params: { vm: 'web' } }),
     ];
-    return answers.flatMap(({ fields }) => {
+    const rows = answers.flatMap(({ fields }) => {
       const groups = fields?.['virtual_machine_resources'] as
         | { status: Record<string, unknown>[] }[]
         | undefined;
       return groups?.[0]?.status ?? [];
     });
+    expect(rows).toHaveLength(answers.length);
+    return rows;
   }
 
   test.each([
