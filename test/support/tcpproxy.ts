@@ -6,7 +6,17 @@ export interface TcpProxy {
   readonly server: string;
   /** Connections open now go silent in both directions and stay open, as behind a load balancer that lost them; new ones work. */
   freeze(): void;
+  /** Keeps what the server sends on connections open now, in order, until it is released. */
+  holdReplies(): HeldReplies;
+  /** Cuts every connection. */
+  cutAll(): void;
   close(): Promise<void>;
+}
+
+export interface HeldReplies {
+  /** How many have come since, as they are on the wire. */
+  bytes(): number;
+  release(): void;
 }
 
 /** Passes bytes on to a kube-apiserver: its certificate stays in sight. */
@@ -29,6 +39,7 @@ export async function startTcpProxy(upstream: string): Promise<TcpProxy> {
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
+  const cutAll = (): void => pairs.forEach((pair) => pair.forEach((socket) => socket.destroy()));
   return {
     server: `https://127.0.0.1:${(server.address() as AddressInfo).port}`,
     freeze: () =>
@@ -38,8 +49,27 @@ export async function startTcpProxy(upstream: string): Promise<TcpProxy> {
           socket.pause();
         }),
       ),
+    holdReplies() {
+      const held = [...pairs].map(([client, onward]) => {
+        const chunks: Buffer[] = [];
+        const keep = (chunk: Buffer): void => void chunks.push(chunk);
+        onward.unpipe(client);
+        onward.on('data', keep).resume();
+        return { client, onward, chunks, keep };
+      });
+      return {
+        bytes: () => held.flatMap(({ chunks }) => chunks).reduce((sum, { length }) => sum + length, 0),
+        release: () =>
+          held.forEach(({ client, onward, chunks, keep }) => {
+            onward.off('data', keep);
+            chunks.forEach((chunk) => client.write(chunk));
+            onward.pipe(client);
+          }),
+      };
+    },
+    cutAll,
     async close() {
-      pairs.forEach((pair) => pair.forEach((socket) => socket.destroy()));
+      cutAll();
       server.close();
       await once(server, 'close');
     },
