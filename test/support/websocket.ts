@@ -90,3 +90,20 @@ export function frame(
   // A mask of zeros leaves the payload as it is.
   return Buffer.concat([head, ...(masked ? [Buffer.alloc(4)] : []), data]);
 }
+
+/** What the data frames of a server carry, as far as they are there; a server masks none. */
+export function carried(bytes: Buffer): Buffer {
+  const payloads: Buffer[] = [];
+  let at = 0;
+  while (at + 2 <= bytes.length) {
+    const short = bytes.readUInt8(at + 1);
+    const head = short < 126 ? 2 : short === 126 ? 4 : 10;
+    if (at + head > bytes.length) break;
+    const length =
+      head === 2 ? short : head === 4 ? bytes.readUInt16BE(at + 2) : Number(bytes.readBigUInt64BE(at + 2));
+    const isControl = (bytes.readUInt8(at) & 0x08) !== 0;
+    if (!isControl) payloads.push(bytes.subarray(at + head, at + head + length));
+    at += head + length;
+  }
+  return Buffer.concat(payloads);
+}
