@@ -259,9 +259,40 @@ test('names of the chart are those that the code uses', async () => {
   );
 });
 
-test('the aggregated API can be left out, with every right that only it needs', async () => {
-  const text = await helmTemplate('--set=aggregatedApi.enabled=false');
-  expect(text).not.toMatch(/kind: APIService|apiservices|extension-apiserver/);
+test('the aggregated API can be left out, with every object and every right that only it needs', async () => {
+  const settings = (object: Rendered) =>
+    object.kind === 'ConfigMap' && object.metadata.name === 'svc3-settings';
+  const checksum = 'svc3.dev/settings-checksum';
+  /** Every object by its name, and every rule of a role by the role's; settings and what restarts with them are asserted on their own. */
+  const partsOf = (objects: readonly Rendered[]) =>
+    new Set(
+      objects
+        .filter((object) => !settings(object))
+        .flatMap(({ rules = [], ...object }) => {
+          const { namespace = '', name } = object.metadata;
+          const at = `${object.kind} ${namespace === '' ? '' : `${namespace}/`}${name}`;
+          const whole = JSON.stringify(object, (key, value: unknown) => (key === checksum ? '' : value));
+          return [whole, ...rules.map((rule) => JSON.stringify(rule))].map((part) => `${at} ${part}`);
+        }),
+    );
+  const [all, without] = await Promise.all([rendered(), rendered('--set=aggregatedApi.enabled=false')]);
+  const [more, left] = [partsOf(all), partsOf(without)];
+  expect([...left.difference(more)]).toEqual([]);
+  const only = [...more.difference(left)].map((part) => part.slice(0, part.indexOf(' {')));
+  expect(only.sort()).toEqual([
+    'APIService v1.api.svc3.dev',
+    // The rule about that APIService.
+    'ClusterRole svc3-api',
+    'ClusterRole svc3-cluster-info',
+    // Its only rule.
+    'ClusterRole svc3-cluster-info',
+    'ClusterRoleBinding svc3-cluster-info',
+    'RoleBinding kube-system/svc3-api-authentication-reader',
+  ]);
+  expect(JSON.stringify(without)).not.toMatch(/apiservices|extension-apiserver/);
+  const enabled = all.find(settings)?.data ?? {};
+  expect(without.find(settings)?.data).toEqual({ ...enabled, SVC3_AGGREGATED_API_ENABLED: 'false' });
+  expect(enabled['SVC3_AGGREGATED_API_ENABLED']).toBe('true');
 });
 
 test('changed settings restart the pods that read them', async () => {
