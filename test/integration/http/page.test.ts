@@ -209,10 +209,18 @@ describe('the VMs', () => {
     expect([await page.locator('main img').count(), watched.faults]).toEqual([0, []]);
   });
 
-  test('of others are shown to nobody', async () => {
-    const token = await identity(cluster.client, 'unbound', { namespace, clusterRole: 'system:discovery' });
+  test('are not shown to whoever may not list them', async () => {
+    await runningVm(api, namespace, 'unlisted');
+    const { page: seen } = await it.visitAs(cluster.adminToken);
+    await seen.getByRole('link', { name: 'unlisted', exact: true }).waitFor();
+    const token = await identity(cluster.client, 'unbound', {
+      namespace,
+      clusterRole: 'system:discovery',
+    });
     const { page, watched } = await it.visitAs(token);
     await page.getByText('your account lacks the right').waitFor();
+    expect(await page.content()).not.toContain('unlisted');
+    expect(await page.locator('tbody tr').count()).toBe(0);
     expect(await page.getByRole('link', { name: 'Deploy a VM' }).count()).toBe(0);
     expect(watched.faults).toEqual([]);
   });
