@@ -135,11 +135,13 @@ test('what every route answers on the wire is what the document says', async () 
   await compare('DELETE', ns('/serviceaccounts/robot'));
 });
 
-test('refusals are what the document says too', async () => {
-  await compare('GET', ns('/vms/nothing'));
-  await compare('POST', ns('/vms'), { name: 'demo' });
-  await compare('POST', ns('/vms/nothing/exec'), { command: 'stop' });
-  await compare('POST', ns('/images'), { name: 'again', size: 'large' });
+test.each([
+  ['GET', '/vms/nothing', undefined, 404],
+  ['POST', '/vms', { name: 'demo' }, 422],
+  ['POST', '/vms/nothing/exec', { command: 'stop' }, 404],
+  ['POST', '/images', { name: 'again', size: 'large' }, 422],
+])('a refusal of %s %s is what the document says too', async (method, path, body, status) => {
+  expect((await compare(method, ns(path), body)).status).toBe(status);
 });
 
 test('no route with a JSON body was left out but those that need a running VM or a body of bytes', () => {
