@@ -149,53 +149,57 @@ describe('with curl and a token of svc3 user get-token', () => {
     },
   );
 
-  test('the same with the paths of 2.4.x', { timeout: 900_000 }, async () => {
-    const [vm, image] = [newName('legacy'), newName('base')];
-    // 2.4.x knows images of the store only.
-    const reference = encodeURIComponent(cluster.guest);
-    const pulled = await curl('POST', `${NS}/remoteimages/${reference}/pull`, { name: image });
-    expect(pulled).toMatchObject({ code: 202, body: { name: image } });
-    await untilStored(image);
+  test(
+    'with the paths of 2.4.x: create, deploy, list, suspend, resume, delete, from an image that was pulled',
+    { timeout: 900_000 },
+    async () => {
+      const [vm, image] = [newName('legacy'), newName('base')];
+      // 2.4.x knows images of the store only.
+      const reference = encodeURIComponent(cluster.guest);
+      const pulled = await curl('POST', `${NS}/remoteimages/${reference}/pull`, { name: image });
+      expect(pulled).toMatchObject({ code: 202, body: { name: image } });
+      await untilStored(image);
 
-    const created = await curl('POST', '/resources/vm/create', {
-      svc_vm_name: vm,
-      svc_base_image: image,
-      svc_image: vm,
-      svc_cpu_core: 1,
-      ram: '1',
-    });
-    expect(created).toMatchObject({ code: 201, body: { message: 'Successfully Created', errors: [] } });
-    const named = { svc_vm_name: vm };
-    expect(await curl('POST', '/resources/vm/deploy', named)).toMatchObject({
-      code: 200,
-      body: { message: 'Successfully deployed VM' },
-    });
-    const shown = [{ virtual_machine_name: vm, vm_deployment_status: 'Deployed' }];
-    // Each replica of the api hears of it by itself.
-    await expect
-      .poll(async () => (await curl('GET', '/resources/vm/list')).body.virtual_machine_resources, slow)
-      .toEqual(expect.arrayContaining(shown.map((one) => expect.objectContaining(one))));
-    await expect
-      .poll(() => curl('GET', `/resources/vm/status/${vm}`), slow)
-      .toMatchObject({ code: 200, body: { virtual_machine_resources: shown } });
-    for (const verb of ['suspend', 'resume'])
-      expect((await curl('POST', `/resources/vm/exec/${verb}`, named)).code).toBe(200);
-    // A guest that takes longer to shut down than the api waits goes all the same.
-    expect(await curl('DELETE', '/resources/vm/delete', named)).toBeOneOf([
-      { code: 200, body: expect.objectContaining({ message: 'Successfully deleted VM' }) },
-      {
-        code: 504,
-        body: expect.objectContaining({ errors: [{ message: expect.stringContaining('has begun') }] }),
-      },
-    ]);
-    await expect.poll(async () => (await curl('GET', `${NS}/vms/${vm}`)).code, slow).toBe(404);
-    expect((await curl('DELETE', '/resources/vm/purge', named)).code).toBe(200);
-    expect((await curl('GET', '/users')).code).toBe(410);
-    // Until the VM is gone the image is in use.
-    await expect
-      .poll(async () => (await curl('DELETE', `${NS}/images/${image}`)).code, slow)
-      .toBeOneOf([200, 202]);
-  });
+      const created = await curl('POST', '/resources/vm/create', {
+        svc_vm_name: vm,
+        svc_base_image: image,
+        svc_image: vm,
+        svc_cpu_core: 1,
+        ram: '1',
+      });
+      expect(created).toMatchObject({ code: 201, body: { message: 'Successfully Created', errors: [] } });
+      const named = { svc_vm_name: vm };
+      expect(await curl('POST', '/resources/vm/deploy', named)).toMatchObject({
+        code: 200,
+        body: { message: 'Successfully deployed VM' },
+      });
+      const shown = [{ virtual_machine_name: vm, vm_deployment_status: 'Deployed' }];
+      // Each replica of the api hears of it by itself.
+      await expect
+        .poll(async () => (await curl('GET', '/resources/vm/list')).body.virtual_machine_resources, slow)
+        .toEqual(expect.arrayContaining(shown.map((one) => expect.objectContaining(one))));
+      await expect
+        .poll(() => curl('GET', `/resources/vm/status/${vm}`), slow)
+        .toMatchObject({ code: 200, body: { virtual_machine_resources: shown } });
+      for (const verb of ['suspend', 'resume'])
+        expect((await curl('POST', `/resources/vm/exec/${verb}`, named)).code).toBe(200);
+      // A guest that takes longer to shut down than the api waits goes all the same.
+      expect(await curl('DELETE', '/resources/vm/delete', named)).toBeOneOf([
+        { code: 200, body: expect.objectContaining({ message: 'Successfully deleted VM' }) },
+        {
+          code: 504,
+          body: expect.objectContaining({ errors: [{ message: expect.stringContaining('has begun') }] }),
+        },
+      ]);
+      await expect.poll(async () => (await curl('GET', `${NS}/vms/${vm}`)).code, slow).toBe(404);
+      expect((await curl('DELETE', '/resources/vm/purge', named)).code).toBe(200);
+      expect((await curl('GET', '/users')).code).toBe(410);
+      // Until the VM is gone the image is in use.
+      await expect
+        .poll(async () => (await curl('DELETE', `${NS}/images/${image}`)).code, slow)
+        .toBeOneOf([200, 202]);
+    },
+  );
 });
 
 describe('with the command line through the HTTP API', () => {

@@ -202,7 +202,7 @@ function isWellFormed({ method }: Sent, text: string): boolean {
   return body.length === length && (status < 400 || isRefusal);
 }
 
-test(`${requested} requests with any headers: each gets one well-formed answer that is no 5xx, and its connection ends`, async () => {
+test(`${requested} requests with any headers: each gets one well-formed answer that is no 5xx, CONNECT perhaps none, and its connection ends`, async () => {
   const statuses = new Map<number, number>();
   const unanswered: string[] = [];
   await fc.assert(
