@@ -22,6 +22,11 @@ export const nothingKnown: LiveState = {
   kinds: new Set(),
 };
 
+/** Path and query of the stream that tells of a namespace ('': all). */
+export function liveAddress(namespace: string): string {
+  return `/ui/live?parts=true${namespace === '' ? '' : `&namespace=${encodeURIComponent(namespace)}`}`;
+}
+
 /**
  * Follows a namespace ('': all) until the returned function is called. After a loss it connects again and is told everything anew.
  *
@@ -62,9 +67,7 @@ export function follow(
   }
 
   function connect(): void {
-    const opened = new EventSource(
-      `/ui/live?parts=true${namespace === '' ? '' : `&namespace=${encodeURIComponent(namespace)}`}`,
-    );
+    const opened = new EventSource(liveAddress(namespace));
     source = opened;
     hear();
     opened.addEventListener('open', hear);
