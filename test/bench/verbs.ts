@@ -61,25 +61,28 @@ async function measureOn(places: Places): Promise<Outcome> {
   try {
     const world = await prepare(places, { kubectl, client, signal: ending.signal });
     const tally: Tally = { suspend: [], resume: [], stop: [], start: [] };
+    // Turns below 0 open connections, compile code and fill the page cache; they do not count.
     for (let turn = -2; turn < Math.max(1, size('SVC3_BENCH_SUSPENDS', 25)); turn += 1) {
       const suspended = await measured(world, 'suspend', 'Suspended');
       const resumed = await measured(world, 'resume', 'Running');
-      // The first ones open connections.
       if (turn < 0) continue;
       tally.suspend.push(suspended);
       tally.resume.push(resumed);
     }
     const bare = await bareQemu(qemuOf(vmName));
     const alone: number[] = [];
-    for (let turn = 0; turn < Math.max(1, size('SVC3_BENCH_STOPS', 5)); turn += 1) {
-      const shutDown = async () => alone.push(await bare.shutDown(bootedMs));
+    for (let turn = -1; turn < Math.max(1, size('SVC3_BENCH_STOPS', 5)); turn += 1) {
       // Another first each time, as far as the guest can wait: it is stopped while the other runs, or after.
-      if (turn % 2 === 1) await shutDown();
-      tally.stop.push(await measured(world, 'stop', 'Stopped'));
-      if (turn % 2 === 0) await shutDown();
-      tally.start.push(await measured(world, 'start', 'Running'));
+      const before = turn % 2 === 0 ? undefined : await bare.shutDown(bootedMs);
+      const stopped = await measured(world, 'stop', 'Stopped');
+      const ownMs = before ?? (await bare.shutDown(bootedMs));
+      const started = await measured(world, 'start', 'Running');
       await world.untilGreeting();
       await delay(bootedMs);
+      if (turn < 0) continue;
+      alone.push(ownMs);
+      tally.stop.push(stopped);
+      tally.start.push(started);
     }
     return outcome(tally, alone);
   } finally {
