@@ -12,6 +12,7 @@ import {
 import { clusterRoles } from '../../support/resources.ts';
 import type { VmPoolStatus } from '../../../src/api/vmpool.ts';
 import { ifFound, isSvc3Error } from '../../../src/errors.ts';
+import { liveAddress } from '../../../src/http/ui/page/live.ts';
 import { condition, reportVm, runningStatus, runningVm } from '../../support/api.ts';
 import { identity } from '../../support/identity.ts';
 import { expectGoodLooks, watchPage } from '../../support/visitedpage.ts';
@@ -220,6 +221,11 @@ describe('the VMs', () => {
     const { page, watched } = await it.visitAs(token);
     await page.getByText('your account lacks the right').waitFor();
     expect(await page.content()).not.toContain('unlisted');
+    const told = await page.evaluate(`new Promise((done) => {
+      const source = new EventSource(${JSON.stringify(liveAddress(namespace))});
+      source.addEventListener('snapshot', ({ data }) => done(data) ?? source.close());
+    })`);
+    expect(told).toBe('{}');
     expect(await page.locator('tbody tr').count()).toBe(0);
     expect(await page.getByRole('link', { name: 'Deploy a VM' }).count()).toBe(0);
     expect(watched.faults).toEqual([]);
