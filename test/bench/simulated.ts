@@ -1,4 +1,7 @@
-/** A real control plane whose nodes are simulated, and how objects come and go on it. */
+/**
+ * A real control plane whose nodes are simulated, and how objects come and go on it. It cannot show how long a kubelet takes to start a pod, nor a
+ * guest; test/bench/boot.ts does.
+ */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';

@@ -49,7 +49,10 @@ const startOperator = () =>
       }),
   }));
 
-/** The runner's real endpoint on an address that the pod has from now on, and nothing where it was. */
+/**
+ * The runner's real endpoint on an address that the pod has from now on, and nothing where it was. It cannot show that a kubelet gives the pod
+ * another address when its node is back: no test asks for that, test/life/reboot.test.ts that the VM is Ready again in the same pod.
+ */
 async function moveTo(address: string): Promise<void> {
   await server?.close();
   const become = (state: Partial<RunnerState>) => (runner.state = runnerState({ vmUid, ...state }));

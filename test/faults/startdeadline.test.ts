@@ -13,7 +13,7 @@ import { runnerState } from '../unit/controllers/vm/builders.ts';
 let world: VmWorld;
 let space: VmNamespace;
 let operator: TestOperator | undefined;
-/** What the runner of every VM pod answers. */
+/** What the runner of every VM pod answers. It cannot show what a real one says of a guest that has run; test/integration/runner/crash.test.ts does. */
 let answer: () => Promise<RunnerState>;
 
 const deadlineSeconds = 3;

@@ -155,7 +155,10 @@ export async function collectorPki() {
   return { cert, key, certFile, keyFile };
 }
 
-/** Takes spans by OTLP over HTTP, as a collector does, and keeps them. */
+/**
+ * Takes spans by OTLP over HTTP, as a collector does, and keeps them. It cannot show what a real one takes and refuses;
+ * test/integration/tracing/collectors.test.ts does.
+ */
 export async function startCollector({ tls = false, token }: CollectorOptions = {}): Promise<Collector> {
   const spans: ReceivedSpan[] = [];
   let refusal: number | undefined;

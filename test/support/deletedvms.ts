@@ -4,7 +4,10 @@ import { isSvc3Error } from '../../src/errors.ts';
 import { createInformer } from '../../src/kube/informer.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 
-/** Lets go of VMs that are being deleted, as the operator does once their guests have ended: for clusters without one. */
+/**
+ * Lets go of VMs that are being deleted, as the operator does once their guests have ended: for clusters without one. It cannot show when a guest
+ * has ended, nor what goes with its VM; test/e2e/vm.test.ts does.
+ */
 export function letGoOfDeletedVms(client: KubeClient): { stop(): Promise<void> } {
   const stopping = new AbortController();
   const informer = createInformer({ client, resource: vms });

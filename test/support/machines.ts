@@ -113,7 +113,10 @@ export function machineRoot(root: string, architecture: 'amd64' | 'arm64' = 'amd
   return { sys: join(root, 'sys'), dev: join(root, 'dev'), proc: join(root, 'proc'), architecture };
 }
 
-/** Writes a machine as the tree of files that the kernel would show below `root`. */
+/**
+ * Writes a machine as the tree of files that the kernel would show below `root`. It cannot show that a kernel does; test/gpu/gpunode.test.ts does
+ * for an emulated machine with two cards, and no test for the machines above.
+ */
 export async function writeMachine(root: string, machine: Machine): Promise<void> {
   const devices = join(root, 'sys/bus/pci/devices');
   const groups = join(root, 'sys/kernel/iommu_groups');

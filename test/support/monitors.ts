@@ -1,6 +1,7 @@
 /**
  * What the Prometheus operator makes of the chart's monitors, as far as they use it (see its pkg/prometheus/promcfg.go), and Prometheus'
- * discovery at kube-apiserver, which Debian's lacks: here it asks the test for the same targets with the same labels.
+ * discovery at kube-apiserver, which Debian's lacks: here it asks the test for the same targets with the same labels. It cannot show that the
+ * operator makes the same of them, nor that Prometheus finds these targets by itself; no test does.
  */
 import { once } from 'node:events';
 import { createServer } from 'node:http';

@@ -21,7 +21,8 @@ import { rendered } from './helm.ts';
 /**
  * A real Prometheus with the chart's PodMonitors, the metrics endpoints of runners, and pods that pass for a VM's or whose runner a guest has
  * taken over. Where the chart's policies are, only svc3 makes pods with these labels and owners (test/faults/escapes.test.ts); here they are not,
- * so that it is seen what Prometheus gives such a pod and takes from it.
+ * so that it is seen what Prometheus gives such a pod and takes from it. The endpoints have no guests: they cannot show what a runner tells of one;
+ * test/integration/runner/metrics.test.ts does.
  */
 const within = { timeout: 60_000, interval: 250 };
 const network = `127.${192 + (process.pid % 60)}.${(process.pid >> 6) % 256}.`;

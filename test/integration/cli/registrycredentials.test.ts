@@ -8,6 +8,7 @@ import { json, ok, svc3Program } from './process.ts';
 
 let cluster: TestCluster;
 let ns: string;
+/** Takes one login. It cannot show how registries and their token services answer; test/integration/credential/login.test.ts does. */
 let registry: Server;
 let address: string;
 const canary = 'canary-pass-w0rd';

@@ -63,7 +63,10 @@ export interface EchoingRegistry {
   close(): void;
 }
 
-/** A registry that refuses every login with what it was sent, as it came, decoded and URL-encoded. */
+/**
+ * A registry that refuses every login with what it was sent, as it came, decoded and URL-encoded. It cannot show how real ones refuse;
+ * test/integration/credential/login.test.ts does.
+ */
 export async function startEchoingRegistry(): Promise<EchoingRegistry> {
   const server: Server = createServer((request, response) => {
     const { authorization = '' } = request.headers;

@@ -63,6 +63,7 @@ test('a registry that is not there is unreachable, not refused', async () => {
   expect(result.message).not.toContain('canary');
 });
 
+/** It cannot show how real registries accept and refuse; the first tests of this file do. */
 describe('a registry that answers with everything it got', () => {
   const [username, password] = ['alice', 'canary/"p4ss wörd"'];
   let server: Server;

@@ -24,7 +24,10 @@ let runner: RunnerClient;
 const tickets = createTicketSigner(randomBytes(32));
 const ends: (() => unknown)[] = [];
 
-/** The screen of a guest, behind the control endpoint that runners have. */
+/**
+ * The screen of a guest, behind the control endpoint that runners have. It cannot show a picture, nor that its keys are the guest's;
+ * test/life/page.test.ts does.
+ */
 async function startScreen(vmUid: string): Promise<RunnerClient> {
   const screen: Server = createServer((socket) => socket.on('error', () => undefined).write('RFB 003.008\n'));
   await once(screen.listen(0, '127.0.0.1'), 'listening');

@@ -22,7 +22,7 @@ let armOfBoth: string;
 let operator: TestOperator;
 /** As the operator knows them. */
 let credentials: Informer<RegistryCredential>;
-/** What the runner of every VM pod answers. */
+/** What the runner of every VM pod answers. It cannot show that a real one finds the same in an image; test/integration/runner/disk.test.ts does. */
 let runnerState: Partial<RunnerState> = { powerState: 'Running' };
 
 function anObject<T extends KubeObject>(resource: Resource<T>, name: string, content: object): Promise<T> {

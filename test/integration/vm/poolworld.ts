@@ -41,7 +41,12 @@ export interface PoolWorld {
   expectOneToOne(space: VmNamespace, count: number): Promise<void>;
 }
 
-/** @param world - read when it is used: tests make it in `beforeAll` */
+/**
+ * The runners are played here. They cannot show that a guest goes on, nor as which VM; test/integration/runner/standby.test.ts and
+ * test/life/pool.test.ts do.
+ *
+ * @param world - read when it is used: tests make it in `beforeAll`
+ */
 export function poolWorld(world: () => VmWorld): PoolWorld {
   let operators: VmOperator[] = [];
   /** UID of the VM that each pod was claimed for first, as its runner keeps it. */

@@ -9,7 +9,10 @@ let world: VmWorld;
 let space: VmNamespace;
 let operator: TestOperator;
 
-/** The runners by the UID of their VM: the ports that they have open, how often these were asked for, and what they cannot open. */
+/**
+ * The runners by the UID of their VM: the ports that they have open, how often these were asked for, and what they cannot open. They cannot show
+ * that a port leads to a guest or a disk grows; test/integration/runner/ports.test.ts, disk.test.ts beside it and test/life/network.test.ts do.
+ */
 const runners = new Map<string, { open: readonly RunnerPort[]; calls: number }>();
 /** Bytes of the disks that have grown. */
 const disks = new Map<string, number>();

@@ -8,7 +8,10 @@ import { slow, type VmNamespace, type VmWorld, vmWorld } from './harness.ts';
 let world: VmWorld;
 let space: VmNamespace;
 let operator: TestOperator;
-/** What the runner of every VM pod answers. */
+/**
+ * What the runner of every VM pod answers. It cannot show what a real one says of cards that are busy and of a guest that has run;
+ * test/integration/runner/gpu.test.ts and crash.test.ts beside it do.
+ */
 let answer: Parameters<typeof runnerState>[0] = {};
 
 const busy = 'a GPU of the node is in use: failed to open /dev/vfio/2: Device or resource busy';

@@ -60,7 +60,10 @@ async function answer(
   return reply(201);
 }
 
-/** Serves a registry in memory over plain HTTP; its address as `host:port`. */
+/**
+ * Serves a registry in memory over plain HTTP; its address as `host:port`. It cannot show how real ones answer; test/integration/registry/client.test.ts
+ * and test/integration/worker/work.test.ts do.
+ */
 export async function serve(registry: MemoryRegistry, options: ServedOptions = {}): Promise<string> {
   const server = createServer((request, response) => void answer(registry, options, request, response));
   onTestFinished(() => {

@@ -131,7 +131,10 @@ function cacheOf(kind: string, cached: Map<string, Stored[]>, live: Map<string, 
   };
 }
 
-/** The gateway over stand-ins: its rows with everything behind them but kube-apiserver and registries. */
+/**
+ * The gateway over stand-ins: its rows with everything behind them but kube-apiserver and registries. It cannot show what these refuse, nor which
+ * rights a row asks for; test/integration/legacy/replay.test.ts and rights.test.ts beside it do.
+ */
 export function aGateway(world: World) {
   const { cached = {}, live = cached, nodes = [], remotes = [], tracer, statusOfNew, drains } = world;
   const asked: Asked[] = [];
