@@ -127,25 +127,35 @@ describe('images', () => {
 });
 
 describe('documents', () => {
-  test('an SBOM of each image names its Debian and npm packages with versions', async () => {
-    const { manifest } = await client.manifest('team/svc3', '3.0.0');
-    const lock = JSON.parse(await readFile(join(root, 'package-lock.json'), 'utf8')) as {
-      packages: Record<string, { version: string }>;
-    };
-    for (const platform of manifest.manifests ?? []) {
-      const [sbom, ...others] = await referrersOf('team/svc3', platform.digest);
-      expect(others).toEqual([]);
-      expect(sbom?.artifactType).toBe('application/spdx+json');
-      const document = await documentOf('team/svc3', sbom?.digest ?? '');
-      expect(document).toMatchObject({ spdxVersion: 'SPDX-2.3', SPDXID: 'SPDXRef-DOCUMENT' });
-      const packages = document['packages'] as { SPDXID: string; name: string; versionInfo: string }[];
-      expect(new Set(packages.map(({ SPDXID }) => SPDXID)).size).toBe(packages.length);
-      const versions = new Map(packages.map(({ name, versionInfo }) => [name, versionInfo]));
-      expect(versions.get('fastify')).toBe(lock.packages['node_modules/fastify']?.version);
-      expect(versions.get('vitest')).toBeUndefined();
-      expect(versions.get('qemu-utils')).toMatch(/^\d+:\d/);
-    }
-  });
+  test.each([
+    ['svc3', { amd64: 'qemu-utils', arm64: 'qemu-utils' }],
+    ['svc3-runner', { amd64: 'qemu-system-x86', arm64: 'qemu-system-arm' }],
+  ] as const)(
+    'the SBOM of %s for each architecture names its Debian and npm packages with versions',
+    async (name, qemu) => {
+      const { manifest } = await client.manifest(`team/${name}`, '3.0.0');
+      const lock = JSON.parse(await readFile(join(root, 'package-lock.json'), 'utf8')) as {
+        packages: Record<string, { version: string }>;
+      };
+      const digests = new Map(
+        manifest.manifests?.map(({ digest, platform }) => [platform?.architecture, digest]),
+      );
+      for (const architecture of ['amd64', 'arm64'] as const) {
+        const digest = digests.get(architecture) ?? '';
+        const [sbom, ...others] = await referrersOf(`team/${name}`, digest);
+        expect(others).toEqual([]);
+        expect(sbom?.artifactType).toBe('application/spdx+json');
+        const document = await documentOf(`team/${name}`, sbom?.digest ?? '');
+        expect(document).toMatchObject({ spdxVersion: 'SPDX-2.3', SPDXID: 'SPDXRef-DOCUMENT' });
+        const packages = document['packages'] as { SPDXID: string; name: string; versionInfo: string }[];
+        expect(new Set(packages.map(({ SPDXID }) => SPDXID)).size).toBe(packages.length);
+        const versions = new Map(packages.map(({ name, versionInfo }) => [name, versionInfo]));
+        expect(versions.get('fastify')).toBe(lock.packages['node_modules/fastify']?.version);
+        expect(versions.get('vitest')).toBeUndefined();
+        expect(versions.get(qemu[architecture])).toMatch(/^\d+:\d/);
+      }
+    },
+  );
 
   test('the provenance names the index and its members, commit and packages, and no time of the build', async () => {
     const { manifest, digest } = await client.manifest('team/svc3', '3.0.0');
