@@ -26,7 +26,7 @@ import { createImageTransfer } from '../http/uploads/imagetransfer.ts';
 import { createResumableUploads } from '../http/uploads/resumableuploads.ts';
 import { UploadTurns } from '../http/uploads/turns.ts';
 import { createUploadTargets } from '../usecases/uploadtarget.ts';
-import { cachesOf, createApi, type Api } from '../http/server/process.ts';
+import { cachesOf, createApi, type Api } from '../http/process.ts';
 import { withinReach } from '../http/remotes/reach.ts';
 import { createRemoteCatalog } from '../http/remotes/remotes.ts';
 import {
@@ -36,7 +36,7 @@ import {
   createSharedTicketSigner,
 } from '../http/streams/runnerconnections.ts';
 import { createVmUsages } from '../http/streams/vmusages.ts';
-import type { Services } from '../http/server/services.ts';
+import type { Services } from '../http/call/services.ts';
 import {
   ApiSettings,
   certificateNames,
@@ -52,7 +52,7 @@ import { createClient } from '../kube/client.ts';
 import { readPem, type ConnectionConfig } from '../kube/connection.ts';
 import type { Informer, KubeClient } from '../kube/types.ts';
 import type { Secret, UserInfo } from '../api/core.ts';
-import type { Caller } from '../http/server/caller.ts';
+import type { Caller } from '../http/call/caller.ts';
 import { createLogger, createMetrics, serveHealth } from '../telemetry.ts';
 import { openTracer } from '../tracing/tracer.ts';
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { aggregatedRoutes } from '../../src/http/aggregated/routes.ts';
 import { namespaces } from '../../src/api/resources.ts';
-import type { Route } from '../../src/http/server/route.ts';
+import type { Route } from '../../src/http/call/route.ts';
 import { isSvc3Error } from '../../src/errors.ts';
 import { createClient, type RootClient } from '../../src/kube/client.ts';
 import type { KubeClient } from '../../src/kube/types.ts';

@@ -42,7 +42,8 @@ export const targets: readonly Target[] = [
     sources: [
       'src/http/auth/*.ts',
       'src/http/aggregated/requestheader.ts',
-      'src/http/server/{body,bytebudget,json,pieces,visible}.ts',
+      'src/http/call/{accounts,bytebudget,expiringmap,visible}.ts',
+      'src/http/server/{body,json,pieces}.ts',
       'src/http/streams/{streamadmission,streamlease,streamrequest}.ts',
       'src/net/*.ts',
     ],

@@ -1,5 +1,5 @@
 import type { VmUsage } from '../../src/api/vmusage.ts';
-import type { VmUsages } from '../../src/http/server/services.ts';
+import type { VmUsages } from '../../src/http/call/services.ts';
 
 /** Figures of a VM that has run for so long and did the same all the time: half a core, 2 MiB/s read, 1 MiB/s written, 3 KiB/s in, 1 KiB/s out. */
 export function aUsage(uptimeSeconds: number, more: Partial<VmUsage> = {}): VmUsage {

@@ -12,7 +12,7 @@ import {
   getIsoUpload,
 } from '../routes/resumable.ts';
 import { upload, uploadImage, uploadIso } from '../routes/uploads.ts';
-import { type Call, defineRoute, type Route, type UploadTypes } from '../server/route.ts';
+import { type Call, defineRoute, type Route, type UploadTypes } from '../call/route.ts';
 import { root } from './discovery.ts';
 import { typedReplies, typedReply } from './schemas.ts';
 import { refuseDryRun } from './selectors.ts';

@@ -1,7 +1,7 @@
 import { actionsGroup, productVersion, version } from '../../api/meta.ts';
 import { openApiOf, parametersOf } from '../server/openapi.ts';
 import { createNamedSchemas, type Json, type NamedSchemas } from '../server/jsonschema.ts';
-import type { Route } from '../server/route.ts';
+import type { Route } from '../call/route.ts';
 import { nodeId } from './schemas.ts';
 
 /** By these `kubectl explain` finds a kind: the operation says which, the schema that it is the one. */

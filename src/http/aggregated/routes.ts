@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { Svc3Error } from '../../errors.ts';
-import { defineRoute, type Call, type Permission, type ReplyOf, type Route } from '../server/route.ts';
+import { defineRoute, type Call, type Permission, type ReplyOf, type Route } from '../call/route.ts';
 import { findNode, listNodes, nodeItems, tagNode, untagNode, getNode } from '../routes/nodes.ts';
 import { getClusterInfo } from '../routes/clusterinfo.ts';
 import { listRemoteImages, listRemoteIsos } from '../routes/remotes.ts';

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import type { Replies, Reply } from '../server/route.ts';
+import type { Replies, Reply } from '../call/route.ts';
 import { clusterInfo, incomplete, nodeItem, remoteItem } from '../../wire/schemas.ts';
 import { groupVersion } from './discovery.ts';
 

@@ -1,7 +1,7 @@
 import type { UserInfo } from '../../api/core.ts';
-import { statusRefusal } from '../server/apisurface.ts';
-import type { ApiSurfaceOptions } from '../server/process.ts';
-import type { Caller } from '../server/caller.ts';
+import { statusRefusal } from '../call/apisurface.ts';
+import type { ApiSurfaceOptions } from '../process.ts';
+import type { Caller } from '../call/caller.ts';
 import { remoteUser, type RequestHeaders } from './requestheader.ts';
 import { aggregatedRoutes } from './routes.ts';
 

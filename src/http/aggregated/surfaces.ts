@@ -1,5 +1,5 @@
 import { labels } from '../../api/meta.ts';
-import type { Route } from '../server/route.ts';
+import type { Route } from '../call/route.ts';
 import { aggregatedRoutes } from './routes.ts';
 
 const kinds = 'the kind itself, with kubectl and RBAC';

@@ -3,12 +3,12 @@ import type { SelfSubjectReview, SubjectAccessReview, UserInfo } from '../../api
 import { Svc3Error, isSvc3Error } from '../../errors.ts';
 import { unprovenConnections } from '../../kube/identities.ts';
 import type { KubeClient } from '../../kube/types.ts';
-import { deletedAccount, type Accounts } from './accounts.ts';
+import { deletedAccount, type Accounts } from '../call/accounts.ts';
 import { clientOf } from './clientaddress.ts';
-import { ExpiringMap } from './expiringmap.ts';
+import { ExpiringMap } from '../call/expiringmap.ts';
 import { AdmissionQueue } from './admissionqueue.ts';
 import { type Asker, Decisions, refusalOf, refusalTtlMs } from './decisions.ts';
-import type { AccessAttributes, Caller } from '../server/caller.ts';
+import type { AccessAttributes, Caller } from '../call/caller.ts';
 import { readTokenClaims, type TokenClaims } from './tokenclaims.ts';
 
 /** A token's name never changes; whether the token still holds is decided by each call made with it. */

@@ -1,7 +1,7 @@
 import type { SubjectAccessReview } from '../../api/core.ts';
 import { Svc3Error } from '../../errors.ts';
-import type { AccessAttributes } from '../server/caller.ts';
-import { ExpiringMap } from './expiringmap.ts';
+import type { AccessAttributes } from '../call/caller.ts';
+import { ExpiringMap } from '../call/expiringmap.ts';
 
 /** Decisions of the authorizer live this long (docs/http.md, "Rights"). */
 const decisionTtlMs = 10_000;

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { SubjectAccessReview, UserInfo } from '../../api/core.ts';
-import { deletedAccount, type Accounts } from './accounts.ts';
+import { deletedAccount, type Accounts } from '../call/accounts.ts';
 import { identityKey } from './auth.ts';
 import { type Asker, Decisions, refusalOf } from './decisions.ts';
 import type { Svc3Error } from '../../errors.ts';
-import type { AccessAttributes, Caller } from '../server/caller.ts';
+import type { AccessAttributes, Caller } from '../call/caller.ts';
 import type { KubeClient } from '../../kube/types.ts';
 
 /** Stands for the identity in the cache: rights depend on all of it. */

@@ -1,7 +1,7 @@
 import { isSvc3Error } from '../../errors.ts';
 import { Undecided } from './decisions.ts';
-import type { Permission, Route } from '../server/route.ts';
-import type { AccessAttributes, Caller } from '../server/caller.ts';
+import type { Permission, Route } from '../call/route.ts';
+import type { AccessAttributes, Caller } from '../call/caller.ts';
 
 /** What a route's permission asks for one request. */
 export function attributesOf(permission: Permission, params: unknown): AccessAttributes | undefined {

@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
-import type { Sealer } from '../server/services.ts';
+import type { Sealer } from '../call/services.ts';
 
 const algorithm = 'aes-256-gcm';
 const ivBytes = 12;

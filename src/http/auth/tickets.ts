@@ -1,5 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import type { TicketSigner } from '../server/services.ts';
+import type { TicketSigner } from '../call/services.ts';
 
 /** Tickets signed with a key that all replicas share: `<claims>.<HMAC-SHA-256>`, both base64url. */
 export function createTicketSigner(key: Uint8Array): TicketSigner {

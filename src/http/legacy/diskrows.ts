@@ -3,7 +3,7 @@ import type { Image, Iso } from '../../api/image.ts';
 import { invoke } from '../server/invoke.ts';
 import type { listRemoteImages } from '../routes/remotes.ts';
 import type { uploadImage } from '../routes/uploads.ts';
-import type { Route } from '../server/route.ts';
+import type { Route } from '../call/route.ts';
 import type { Status } from '../../wire/schemas.ts';
 import { finished } from './finished.ts';
 import { pulledName, remoteNames, remoteReference, shortText, stateAttributes, uploaded } from './disks.ts';

@@ -6,8 +6,8 @@ import type { listRemoteImages } from '../routes/remotes.ts';
 import { upload, type uploadImage } from '../routes/uploads.ts';
 import { imageName } from './names.ts';
 import { referenceOf } from './remotereference.ts';
-import type { Reply } from '../server/route.ts';
-import type { RemoteImage } from '../server/services.ts';
+import type { Reply } from '../call/route.ts';
+import type { RemoteImage } from '../call/services.ts';
 import type { Answer, GatewayCall } from './row.ts';
 
 /** A name or reference in a request of 2.4.x. */

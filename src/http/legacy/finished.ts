@@ -1,5 +1,5 @@
 import { Svc3Error } from '../../errors.ts';
-import type { Reply } from '../server/route.ts';
+import type { Reply } from '../call/route.ts';
 
 /**
  * 2.4.x answered when the work was done, and its clients go on from there. `/api/v1` answers 202 where it goes on: there is no such answer here.

@@ -1,8 +1,8 @@
 import * as z from 'zod';
 import { Svc3Error, type FieldCause } from '../../errors.ts';
 import type { Authenticator } from '../auth/auth.ts';
-import type { ApiSurfaceOptions } from '../server/process.ts';
-import type { Call, Reply, Route } from '../server/route.ts';
+import type { ApiSurfaceOptions } from '../process.ts';
+import type { Call, Reply, Route } from '../call/route.ts';
 import { label } from '../../wire/names.ts';
 import type { Answer, GatewayCall, MappedRow, RemovedRow, Row } from './row.ts';
 

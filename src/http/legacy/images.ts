@@ -6,7 +6,7 @@ import { generateImage, imageRoutes } from '../routes/images.ts';
 import { listRemoteImages, pullImage } from '../routes/remotes.ts';
 import { uploadImage } from '../routes/uploads.ts';
 import { commitVm, saveVm } from '../routes/vmactions.ts';
-import type { Reply, Route } from '../server/route.ts';
+import type { Reply, Route } from '../call/route.ts';
 import type { ImageItem } from '../../wire/image.ts';
 import { diskRows } from './diskrows.ts';
 import { finished } from './finished.ts';

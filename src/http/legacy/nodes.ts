@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { callFor, invoke } from '../server/invoke.ts';
 import { listNodes, nodeItems, tagNode, untagNode } from '../routes/nodes.ts';
-import type { Route } from '../server/route.ts';
+import type { Route } from '../call/route.ts';
 import type { NodeItem } from '../../wire/node.ts';
 import { nodesHelp } from './help.ts';
 import { mapped, nothing, type Row } from './row.ts';

@@ -1,6 +1,6 @@
 import { Svc3Error } from '../../errors.ts';
 import { diskNameFrom } from '../../wire/diskname.ts';
-import type { RemoteImage } from '../server/services.ts';
+import type { RemoteImage } from '../call/services.ts';
 
 /** So many references stand in a refusal. */
 const mostNamed = 10;

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import type { Call, Reply, Upload } from '../server/route.ts';
+import type { Call, Reply, Upload } from '../call/route.ts';
 
 /** What a mapped row's handler gets: the call, the namespace, and the body as the schema of the row makes it. */
 export interface GatewayCall<B> extends Call<Readonly<Record<string, string>>, unknown, B> {

@@ -4,7 +4,7 @@ import type { Vm } from '../../api/vm.ts';
 import { ifFound, isSvc3Error, Svc3Error } from '../../errors.ts';
 import { listVms } from '../routes/vms.ts';
 import { callFor } from '../server/invoke.ts';
-import { findLiveVm } from '../server/lookup.ts';
+import { findLiveVm } from '../call/lookup.ts';
 import { byName, canBeName, virtualMachineName } from './names.ts';
 import type { GatewayCall } from './row.ts';
 

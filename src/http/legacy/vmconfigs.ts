@@ -2,7 +2,7 @@ import * as z from 'zod';
 import type { VmConfig } from '../../api/vmconfig.ts';
 import { ifFound, Svc3Error } from '../../errors.ts';
 import { callFor, invoke } from '../server/invoke.ts';
-import { findVmConfig } from '../server/lookup.ts';
+import { findVmConfig } from '../call/lookup.ts';
 import { createVmConfig, getVmConfig, listVmConfigs } from '../routes/vmconfigs.ts';
 import { deployHelp } from './help.ts';
 import { byName, canBeName, imageName } from './names.ts';

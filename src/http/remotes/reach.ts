@@ -1,7 +1,7 @@
 import { repositoryPathOf, storeRegistry } from '../../controllers/image/repositorypath.ts';
 import type { StoreSettings } from '../../controllers/image/settings.ts';
 import { uploadTag } from '../../registry/parts.ts';
-import type { RemoteCatalog, RemoteImage } from '../server/services.ts';
+import type { RemoteCatalog, RemoteImage } from '../call/services.ts';
 
 /** Container images of svc3 itself, as the chart names them: nobody's disks. */
 const ownImages: ReadonlySet<string> = new Set(['svc3', 'svc3-runner']);

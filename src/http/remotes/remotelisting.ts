@@ -1,7 +1,7 @@
 import { isSvc3Error, messageOf } from '../../errors.ts';
 import type { RegistryClient } from '../../registry/client.ts';
 import { repositoryPattern, tagPattern } from '../../registry/reference.ts';
-import type { RemoteImage } from '../server/services.ts';
+import type { RemoteImage } from '../call/services.ts';
 
 /** A list is for people: what is beyond is cut off, and that is said. */
 const most = { names: 10_000, repositories: 1_000, tags: 50, images: 2_000 } as const;

@@ -2,9 +2,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Svc3Error } from '../../errors.ts';
 import type { NamespaceAccess } from '../../controllers/image/registries.ts';
 import { registryAddress } from '../../registry/reference.ts';
-import { ExpiringMap } from '../auth/expiringmap.ts';
+import { ExpiringMap } from '../call/expiringmap.ts';
 import { RemoteListing, type RemoteRegistry } from './remotelisting.ts';
-import type { RemoteCatalog } from '../server/services.ts';
+import type { RemoteCatalog } from '../call/services.ts';
 
 export interface CatalogTimes {
   /** So long a caller waits for registries; what has come by then is the answer. */

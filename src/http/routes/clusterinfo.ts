@@ -1,4 +1,4 @@
-import { defineRoute } from '../server/route.ts';
+import { defineRoute } from '../call/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 
 /** The reachability check: needs no token and no upstream call. */

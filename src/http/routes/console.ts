@@ -3,8 +3,8 @@ import type { UserInfo } from '../../api/core.ts';
 import type { Vm } from '../../api/vm.ts';
 import { vmState } from '../../wire/vm.ts';
 import { Svc3Error } from '../../errors.ts';
-import { findVmFor } from '../server/lookup.ts';
-import { defineRoute, type Route } from '../server/route.ts';
+import { findVmFor } from '../call/lookup.ts';
+import { defineRoute, type Route } from '../call/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { actionPermission } from './vms.ts';
 

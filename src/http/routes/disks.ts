@@ -3,17 +3,17 @@ import type { Image, Iso } from '../../api/image.ts';
 import { group } from '../../api/meta.ts';
 import { imageItem } from '../../wire/image.ts';
 import type { Resource } from '../../api/object.ts';
-import { defineRoute } from '../server/route.ts';
+import { defineRoute } from '../call/route.ts';
 import * as schemas from '../../wire/schemas.ts';
-import type { Services } from '../server/services.ts';
-import { success } from '../server/status.ts';
+import type { Services } from '../call/services.ts';
+import { success } from '../call/status.ts';
 import type { PossibleUsers } from '../../api/diskusers.ts';
 import { isTerminating } from '../../api/owner.ts';
 import { deleteDisk } from '../../usecases/diskdeletion.ts';
 import { copyDisk, describeDisk } from '../../usecases/newdisk.ts';
-import { requireMeantNow } from '../server/lookup.ts';
-import { waitSeen } from '../server/visible.ts';
-import { waiterOf } from '../server/waiter.ts';
+import { requireMeantNow } from '../call/lookup.ts';
+import { waitSeen } from '../call/visible.ts';
+import { waiterOf } from '../call/waiter.ts';
 
 type Disk = Image | Iso;
 

@@ -1,11 +1,11 @@
 import { group } from '../../api/meta.ts';
 import { images } from '../../api/resources.ts';
 import { imageItem } from '../../wire/image.ts';
-import { findImage } from '../server/lookup.ts';
-import { defineRoute } from '../server/route.ts';
+import { findImage } from '../call/lookup.ts';
+import { defineRoute } from '../call/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { makeBlank } from '../../usecases/newdisk.ts';
-import { waitSeen } from '../server/visible.ts';
+import { waitSeen } from '../call/visible.ts';
 import { accepted, diskRoutes, type DiskKind } from './disks.ts';
 
 const tag = 'Images';

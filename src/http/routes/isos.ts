@@ -1,5 +1,5 @@
 import { isos } from '../../api/resources.ts';
-import { findIso } from '../server/lookup.ts';
+import { findIso } from '../call/lookup.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { diskRoutes, type DiskKind } from './disks.ts';
 

@@ -1,6 +1,6 @@
-import { defineRoute, type Permission } from '../server/route.ts';
+import { defineRoute, type Permission } from '../call/route.ts';
 import * as schemas from '../../wire/schemas.ts';
-import { success } from '../server/status.ts';
+import { success } from '../call/status.ts';
 import { assignNode as assignTo, setGpuPassthrough } from '../../usecases/nodelabels.ts';
 
 const tag = 'Nodes';

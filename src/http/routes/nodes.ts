@@ -3,10 +3,10 @@ import type { Node } from '../../api/core.ts';
 import { nodes } from '../../api/resources.ts';
 import { ifFound } from '../../errors.ts';
 import { isNodeOf, nodeItem, tagsOf, type NodeItem } from '../../wire/node.ts';
-import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
+import { defineRoute, type Call, type ReplyOf } from '../call/route.ts';
 import * as schemas from '../../wire/schemas.ts';
-import type { Services } from '../server/services.ts';
-import { success } from '../server/status.ts';
+import type { Services } from '../call/services.ts';
+import { success } from '../call/status.ts';
 import { requireNode, setNodeTag } from '../../usecases/nodelabels.ts';
 
 const tag = 'Nodes';

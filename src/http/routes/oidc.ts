@@ -1,5 +1,5 @@
 import { Svc3Error } from '../../errors.ts';
-import { defineRoute } from '../server/route.ts';
+import { defineRoute } from '../call/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 
 /** For callers that have no token yet: both values are public. */

@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib';
 import { Svc3Error } from '../../errors.ts';
-import type { ReplyOf } from '../server/route.ts';
+import type { ReplyOf } from '../call/route.ts';
 
 export const fileReplies = { 200: { description: 'A file.' } };
 export type FileReply = ReplyOf<typeof fileReplies>;

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import * as z from 'zod';
 import { openApiOf } from '../server/openapi.ts';
 import embedded from '../pages/embedded.json' with { type: 'json' };
-import { defineRoute, type Route } from '../server/route.ts';
+import { defineRoute, type Route } from '../call/route.ts';
 import { fileReplies, fileReply, noSuchFile, type FileReply } from './pagefile.ts';
 import * as schemas from '../../wire/schemas.ts';
 

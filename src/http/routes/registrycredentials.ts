@@ -1,8 +1,8 @@
 import { group } from '../../api/meta.ts';
 import { removeCredential } from '../../controllers/credential/store.ts';
-import { defineRoute } from '../server/route.ts';
+import { defineRoute } from '../call/route.ts';
 import * as schemas from '../../wire/schemas.ts';
-import { success } from '../server/status.ts';
+import { success } from '../call/status.ts';
 import { addCredential, listCredentials, type Verify } from '../../usecases/credential.ts';
 
 const tag = 'Registry credentials';

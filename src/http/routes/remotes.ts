@@ -1,10 +1,10 @@
 import { group } from '../../api/meta.ts';
 import { imageItem } from '../../wire/image.ts';
-import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
+import { defineRoute, type Call, type ReplyOf } from '../call/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { pullDisk } from '../../usecases/newdisk.ts';
-import type { RemoteImage } from '../server/services.ts';
-import { waitSeen } from '../server/visible.ts';
+import type { RemoteImage } from '../call/services.ts';
+import { waitSeen } from '../call/visible.ts';
 import type { DiskKind } from './disks.ts';
 import { imageKind } from './images.ts';
 import { isoKind } from './isos.ts';

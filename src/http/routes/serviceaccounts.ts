@@ -1,7 +1,7 @@
 import { serviceAccounts } from '../../api/resources.ts';
-import { defineRoute } from '../server/route.ts';
+import { defineRoute } from '../call/route.ts';
 import * as schemas from '../../wire/schemas.ts';
-import { success } from '../server/status.ts';
+import { success } from '../call/status.ts';
 import {
   createServiceAccount as createAccount,
   listServiceAccounts as listAccounts,

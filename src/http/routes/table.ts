@@ -1,4 +1,4 @@
-import type { Route } from '../server/route.ts';
+import type { Route } from '../call/route.ts';
 import { getClusterInfo } from './clusterinfo.ts';
 import { openConsole, streamConsole, streamSerial, streamTunnel } from './console.ts';
 import { downloadImage, downloadIso } from './downloads.ts';

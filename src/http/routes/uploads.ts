@@ -7,9 +7,9 @@ import { validate } from '../../wire/fields.ts';
 import type { JsonValue } from '../../wire/fields.ts';
 import { brokenMultipart, maxFieldBytes } from '../uploads/multipart.ts';
 import { readDiskBody, type DiskBody } from '../uploads/diskbody.ts';
-import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
+import { defineRoute, type Call, type ReplyOf } from '../call/route.ts';
 import * as schemas from '../../wire/schemas.ts';
-import { success } from '../server/status.ts';
+import { success } from '../call/status.ts';
 import { nameOfReference } from '../../wire/names.ts';
 import type { UploadFacts } from '../../usecases/uploadtarget.ts';
 import {

@@ -8,12 +8,12 @@ import { powerRequest } from '../../wire/power.ts';
 import { powerVerbs, type PowerCommand } from '../../wire/powercommands.ts';
 import * as schemas from '../../wire/schemas.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
-import { findLiveVm, findVmFor } from '../server/lookup.ts';
-import { defineRoute, type Call, type ReplyOf } from '../server/route.ts';
-import type { Services } from '../server/services.ts';
-import { success } from '../server/status.ts';
-import { waitSeen } from '../server/visible.ts';
-import { waiterOf } from '../server/waiter.ts';
+import { findLiveVm, findVmFor } from '../call/lookup.ts';
+import { defineRoute, type Call, type ReplyOf } from '../call/route.ts';
+import type { Services } from '../call/services.ts';
+import { success } from '../call/status.ts';
+import { waitSeen } from '../call/visible.ts';
+import { waiterOf } from '../call/waiter.ts';
 import { actionPermission } from './vms.ts';
 
 const tag = 'VMs';

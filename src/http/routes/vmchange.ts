@@ -3,10 +3,10 @@ import { changeVm, type ChangeEnvironment } from '../../usecases/change.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { vmItem } from '../../wire/vm.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
-import { findLiveVm, findVm } from '../server/lookup.ts';
-import { defineRoute } from '../server/route.ts';
-import { waitSeen } from '../server/visible.ts';
-import { waiterOf } from '../server/waiter.ts';
+import { findLiveVm, findVm } from '../call/lookup.ts';
+import { defineRoute } from '../call/route.ts';
+import { waitSeen } from '../call/visible.ts';
+import { waiterOf } from '../call/waiter.ts';
 
 export const patchVm = defineRoute({
   id: 'patchVm',

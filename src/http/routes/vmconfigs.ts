@@ -1,15 +1,15 @@
 import { group } from '../../api/meta.ts';
 import { vmConfigs } from '../../api/resources.ts';
 import { configFields, vmConfigItem, vmConfigOf } from '../../wire/vmconfig.ts';
-import { findVmConfig, requireMeantNow } from '../server/lookup.ts';
-import { defineRoute } from '../server/route.ts';
+import { findVmConfig, requireMeantNow } from '../call/lookup.ts';
+import { defineRoute } from '../call/route.ts';
 import { withoutEffect } from '../../wire/deploy.ts';
 import { preconditionOf } from '../../wire/meant.ts';
 import * as schemas from '../../wire/schemas.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
-import { success } from '../server/status.ts';
+import { success } from '../call/status.ts';
 import { writing } from '../../usecases/writing.ts';
-import { waitGone, waitSeen } from '../server/visible.ts';
+import { waitGone, waitSeen } from '../call/visible.ts';
 
 const tag = 'VM configurations';
 const collection = '/api/v1/namespaces/{namespace}/vmconfigs';

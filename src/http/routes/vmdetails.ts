@@ -1,10 +1,10 @@
 import { vms } from '../../api/resources.ts';
 import { eject } from '../../usecases/ejection.ts';
 import { explain } from '../../usecases/explanation.ts';
-import { defineRoute, type Permission } from '../server/route.ts';
+import { defineRoute, type Permission } from '../call/route.ts';
 import * as schemas from '../../wire/schemas.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
-import { success } from '../server/status.ts';
+import { success } from '../call/status.ts';
 
 const tag = 'VMs';
 const one = '/api/v1/namespaces/{namespace}/vms/{vm}';

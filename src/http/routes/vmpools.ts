@@ -7,10 +7,10 @@ import { preconditionOf } from '../../wire/meant.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { poolFields, scalePatch, vmPoolItem, vmPoolOf, type VmPoolScaleRequest } from '../../wire/vmpool.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
-import { findVmPool, requireMeantNow } from '../server/lookup.ts';
-import { defineRoute, type Call } from '../server/route.ts';
-import { success } from '../server/status.ts';
-import { waitGone, waitSeen } from '../server/visible.ts';
+import { findVmPool, requireMeantNow } from '../call/lookup.ts';
+import { defineRoute, type Call } from '../call/route.ts';
+import { success } from '../call/status.ts';
+import { waitGone, waitSeen } from '../call/visible.ts';
 
 const tag = 'VM pools';
 const collection = '/api/v1/namespaces/{namespace}/vmpools';

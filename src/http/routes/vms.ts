@@ -12,11 +12,11 @@ import { deployItem, vmItem } from '../../wire/vm.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
 import { isAllowed } from '../auth/permission.ts';
 import { tracedDeploy } from '../server/deploytrace.ts';
-import { findImage, findInherited, findLiveVm, findVm, findVmConfig, findVmPool } from '../server/lookup.ts';
-import { defineRoute, type Call } from '../server/route.ts';
-import { success } from '../server/status.ts';
-import { waitSeen } from '../server/visible.ts';
-import { waiterOf } from '../server/waiter.ts';
+import { findImage, findInherited, findLiveVm, findVm, findVmConfig, findVmPool } from '../call/lookup.ts';
+import { defineRoute, type Call } from '../call/route.ts';
+import { success } from '../call/status.ts';
+import { waitSeen } from '../call/visible.ts';
+import { waiterOf } from '../call/waiter.ts';
 
 const tag = 'VMs';
 const collection = '/api/v1/namespaces/{namespace}/vms';

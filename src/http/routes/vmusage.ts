@@ -3,8 +3,8 @@ import * as schemas from '../../wire/schemas.ts';
 import { vmState } from '../../wire/vm.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
 import { Svc3Error } from '../../errors.ts';
-import { findVm } from '../server/lookup.ts';
-import { defineRoute } from '../server/route.ts';
+import { findVm } from '../call/lookup.ts';
+import { defineRoute } from '../call/route.ts';
 
 export const getVmUsage = defineRoute({
   id: 'getVmUsage',

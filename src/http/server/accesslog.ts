@@ -1,5 +1,5 @@
 import { redact } from '../../telemetry.ts';
-import type { AccessLog } from './services.ts';
+import type { AccessLog } from '../call/services.ts';
 
 /** One answered request: no address, query, header or body. */
 export interface Answered {

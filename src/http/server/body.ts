@@ -4,9 +4,9 @@ import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Svc3Error } from '../../errors.ts';
 import { Gathered } from '../../net/gathered.ts';
-import type { HeldBytes } from './bytebudget.ts';
+import type { HeldBytes } from '../call/bytebudget.ts';
 import { parseJson } from './json.ts';
-import { findState } from './requeststate.ts';
+import { findState } from '../call/requeststate.ts';
 
 /** Larger JSON bodies are refused: the largest honest request is some kilobytes. */
 const maxJsonBytes = 1024 * 1024;

@@ -7,7 +7,7 @@ import { Svc3Error } from '../../errors.ts';
 import { ensureObject, retryOnConflict } from '../../kube/ensure.ts';
 import type { Informer, KubeClient } from '../../kube/types.ts';
 import { createSelfSigned } from '../../x509.ts';
-import type { AccessLog, CertificateStore } from './services.ts';
+import type { AccessLog, CertificateStore } from '../call/services.ts';
 import type { KeyPair } from './tls.ts';
 import type { Submitted } from '../../api/object.ts';
 

@@ -6,7 +6,7 @@ import { messageOf } from '../../errors.ts';
 import { retryOnConflict } from '../../kube/ensure.ts';
 import type { Informer, KubeClient } from '../../kube/types.ts';
 import { internalPairData, isOf, pairOf, selfSigned, type SecretKey } from './certificate.ts';
-import type { AccessLog } from './services.ts';
+import type { AccessLog } from '../call/services.ts';
 import type { KeyPair } from './tls.ts';
 
 /**

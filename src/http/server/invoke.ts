@@ -3,7 +3,7 @@ import { validate } from '../../wire/fields.ts';
 import type { JsonValue } from '../../wire/fields.ts';
 import { requireTaken } from '../uploads/multipart.ts';
 import { attributesOf, refusedFor } from '../auth/permission.ts';
-import type { Call, Reply, Route } from './route.ts';
+import type { Call, Reply, Route } from '../call/route.ts';
 
 export interface Arguments {
   readonly params: Readonly<Record<string, string>>;

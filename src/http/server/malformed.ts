@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2SecureServer } from 'node:http2';
 import type { Socket } from 'node:net';
 import { Svc3Error } from '../../errors.ts';
-import { failure } from './status.ts';
+import { failure } from '../call/status.ts';
 
 /** A request over HTTP/1.1 whose reply is not over. */
 interface Exchange {

@@ -1,7 +1,7 @@
 import type * as z from 'zod';
 import { productVersion } from '../../api/meta.ts';
 import { createNamedSchemas, type Json, type NamedSchemas } from './jsonschema.ts';
-import type { Route, UploadTypes } from './route.ts';
+import type { Route, UploadTypes } from '../call/route.ts';
 import { status } from '../../wire/schemas.ts';
 
 /** The members of a schema as parameters of a request. */

@@ -1,9 +1,9 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Svc3Error } from '../../errors.ts';
 import type { LogAnswer } from './accesslog.ts';
-import type { ApiSurface } from './apisurface.ts';
+import type { ApiSurface } from '../call/apisurface.ts';
 import { hasNoBody, requireJson } from './body.ts';
-import type { ByteBudget } from './bytebudget.ts';
+import type { ByteBudget } from '../call/bytebudget.ts';
 import { validate } from '../../wire/fields.ts';
 import type { JsonValue } from '../../wire/fields.ts';
 import { clientOf } from '../auth/clientaddress.ts';
@@ -14,10 +14,10 @@ import { requireTaken, uploadOf } from '../uploads/multipart.ts';
 import { attributesOf, refusedFor } from '../auth/permission.ts';
 import type { ReplyCheck } from './replycheck.ts';
 import { addSurfaceHeaders, addWarnings, refuse, send } from './reply.ts';
-import { beginState, type RequestState, stateOf } from './requeststate.ts';
-import type { Call, Route, Upload } from './route.ts';
-import type { Caller } from './caller.ts';
-import type { Services } from './services.ts';
+import { beginState, type RequestState, stateOf } from '../call/requeststate.ts';
+import type { Call, Route, Upload } from '../call/route.ts';
+import type { Caller } from '../call/caller.ts';
+import type { Services } from '../call/services.ts';
 
 export interface Limits {
   readonly short: ConcurrencyLimit;

@@ -1,12 +1,12 @@
 import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Svc3Error } from '../../errors.ts';
-import type { ApiSurface } from './apisurface.ts';
+import type { ApiSurface } from '../call/apisurface.ts';
 import { largeBytes, Pieces } from './pieces.ts';
-import { findState, stateOf } from './requeststate.ts';
-import type { Reply, Route } from './route.ts';
-import type { Services } from './services.ts';
-import { refusalFrom } from './status.ts';
+import { findState, stateOf } from '../call/requeststate.ts';
+import type { Reply, Route } from '../call/route.ts';
+import type { Services } from '../call/services.ts';
+import { refusalFrom } from '../call/status.ts';
 
 /** A text as one `Warning` header (RFC 9111, 5.5): ASCII only, since Node refuses to write others. */
 function warningHeader(text: string): string {

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Reply, Route } from './route.ts';
+import type { Reply, Route } from '../call/route.ts';
 
 /** Looks at a reply before it is sent. */
 export type ReplyCheck = (route: Route, reply: Reply) => void;

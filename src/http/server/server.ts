@@ -10,9 +10,9 @@ import Fastify, {
 } from 'fastify';
 import { Svc3Error } from '../../errors.ts';
 import { answersIn, type LogAnswer } from './accesslog.ts';
-import { statusRefusal, type ApiSurface } from './apisurface.ts';
+import { statusRefusal, type ApiSurface } from '../call/apisurface.ts';
 import { installBodyReader } from './body.ts';
-import { ByteBudget, type ByteBudgetLimits, openByteBudget } from './bytebudget.ts';
+import { ByteBudget, type ByteBudgetLimits, openByteBudget } from '../call/bytebudget.ts';
 import { limitConnections } from './connectionlimit.ts';
 import { trackConnections } from './connections.ts';
 import { ConcurrencyLimit } from '../auth/limits.ts';
@@ -21,10 +21,10 @@ import type { HttpMetrics } from './metrics.ts';
 import { maxFieldBytes } from '../uploads/multipart.ts';
 import { beginRequest, fastifyPath, serveRoute, type PipelineContext } from './pipeline.ts';
 import { refuse } from './reply.ts';
-import { installRequestStates } from './requeststate.ts';
+import { installRequestStates } from '../call/requeststate.ts';
 import type { ReplyCheck } from './replycheck.ts';
-import type { Route } from './route.ts';
-import type { Services } from './services.ts';
+import type { Route } from '../call/route.ts';
+import type { Services } from '../call/services.ts';
 import type { ServingTls } from './tls.ts';
 
 export interface ServerOptions {

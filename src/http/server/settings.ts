@@ -3,7 +3,7 @@ import { defaultAllowedHostPorts, namespaces, productVersion, type PortRange } f
 import { CommonSettings, flag, port } from '../../config.ts';
 import { Svc3Error } from '../../errors.ts';
 import { hasNoCredentials, traceEnvironment } from '../../tracing/settings.ts';
-import type { HttpSettings } from './services.ts';
+import type { HttpSettings } from '../call/services.ts';
 
 const list = z
   .string()

@@ -4,7 +4,7 @@ import type { Vm } from '../../api/vm.ts';
 import { createRunnerClient, type RunnerClient, type RunnerClientOptions } from '../../runnerapi/client.ts';
 import { readControlKeys, signControlToken } from '../../runnerapi/token.ts';
 import { Svc3Error } from '../../errors.ts';
-import type { RunnerConnections, Sealer, TicketSigner } from '../server/services.ts';
+import type { RunnerConnections, Sealer, TicketSigner } from '../call/services.ts';
 import { createSealer } from '../auth/seals.ts';
 import { createTicketSigner } from '../auth/tickets.ts';
 

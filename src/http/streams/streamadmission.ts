@@ -6,13 +6,12 @@ import { Svc3Error } from '../../errors.ts';
 import type { Authenticator } from '../auth/auth.ts';
 import { consoleCookieName, cookieFor, cookieValue, isSameOrigin } from '../auth/cookie.ts';
 import { createDelegatedAuthorizer } from '../auth/delegated.ts';
-import { findVmFor } from '../server/lookup.ts';
+import { findVmFor } from '../call/lookup.ts';
 import { attributesOf } from '../auth/permission.ts';
 import type { UserInfo } from '../../api/core.ts';
-import type { Caller } from '../server/caller.ts';
+import type { Caller, FindPageCaller } from '../call/caller.ts';
 import { requireConsole, ticketSeconds, type TicketClaims } from '../routes/console.ts';
-import type { Services } from '../server/services.ts';
-import type { FindPageCaller } from '../ui/surface.ts';
+import type { Services } from '../call/services.ts';
 import { permissionOf, type StreamRequest } from './streamrequest.ts';
 
 export interface Admitted {

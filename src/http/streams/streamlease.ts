@@ -1,5 +1,5 @@
 import { isSvc3Error, type Svc3Error } from '../../errors.ts';
-import { deletedAccount, type Accounts } from '../auth/accounts.ts';
+import { deletedAccount, type Accounts } from '../call/accounts.ts';
 import { unauthorized } from '../auth/auth.ts';
 import type { Admitted } from './streamadmission.ts';
 

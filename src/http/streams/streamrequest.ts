@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { Svc3Error } from '../../errors.ts';
 import { validate } from '../../wire/fields.ts';
-import type { Permission } from '../server/route.ts';
+import type { Permission } from '../call/route.ts';
 import { streamConsole, streamSerial, streamTunnel } from '../routes/console.ts';
 import { tunnelQuery, vmParams } from '../../wire/schemas.ts';
 

@@ -6,10 +6,10 @@ import { closeCodes, closeReason, joinWebSocket, keepAlive, type Cut } from '../
 import type { Authenticator } from '../auth/auth.ts';
 import type { ConcurrencyLimit } from '../auth/limits.ts';
 import { requireConsole } from '../routes/console.ts';
-import type { Services } from '../server/services.ts';
-import type { FindPageCaller } from '../ui/surface.ts';
+import type { Services } from '../call/services.ts';
+import type { FindPageCaller } from '../call/caller.ts';
 import { keepLease } from './streamlease.ts';
-import { failure, refusalFrom } from '../server/status.ts';
+import { failure, refusalFrom } from '../call/status.ts';
 import { createStreamAdmission, usedTicket, type Admitted, type StreamAdmission } from './streamadmission.ts';
 import { readStreamRequest, type StreamRequest } from './streamrequest.ts';
 

@@ -3,7 +3,7 @@ import { runnerPort } from '../../api/runner.ts';
 import type { VmUsage } from '../../api/vmusage.ts';
 import { isSvc3Error, messageOf, Svc3Error } from '../../errors.ts';
 import { keepFresh } from '../../fresh.ts';
-import type { VmUsages } from '../server/services.ts';
+import type { VmUsages } from '../call/services.ts';
 import { runnerClientOf } from './runnerconnections.ts';
 
 /** So long figures of a VM are good, however many ask for them: one connection to its runner. In milliseconds. */

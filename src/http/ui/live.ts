@@ -2,8 +2,8 @@ import { Readable } from 'node:stream';
 import { group } from '../../api/meta.ts';
 import type { KubeObject } from '../../api/object.ts';
 import { isShown } from '../auth/permission.ts';
-import type { AccessAttributes, Caller } from '../server/caller.ts';
-import type { Caches } from '../server/caches.ts';
+import type { AccessAttributes, Caller } from '../call/caller.ts';
+import type { Caches } from '../call/caches.ts';
 import { keepLease } from '../streams/streamlease.ts';
 
 /** Changes of so many milliseconds are told together. */

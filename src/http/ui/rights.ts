@@ -4,9 +4,9 @@ import type { KubeObject } from '../../api/object.ts';
 import { label } from '../../wire/names.ts';
 import { attributesOf, isShown } from '../auth/permission.ts';
 import { assignNode } from '../routes/nodeadministration.ts';
-import type { AccessAttributes, Caller } from '../server/caller.ts';
-import type { Caches } from '../server/caches.ts';
-import type { Route } from '../server/route.ts';
+import type { AccessAttributes, Caller } from '../call/caller.ts';
+import type { Caches } from '../call/caches.ts';
+import type { Route } from '../call/route.ts';
 
 /** Namespaces that are asked about at the same time for one caller. */
 const askedAtOnce = 32;

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Svc3Error, invalidField } from '../../errors.ts';
 import { unauthorized } from '../auth/auth.ts';
 import { cookieFor, cookieValue } from '../auth/cookie.ts';
-import type { Sealer } from '../server/services.ts';
+import type { Sealer } from '../call/services.ts';
 
 /** A code of `svc3 ui` is good for so many seconds, once. */
 export const codeSeconds = 60;

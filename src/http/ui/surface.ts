@@ -1,18 +1,9 @@
-import type { FastifyRequest } from 'fastify';
 import { unauthorized, type Authenticator } from '../auth/auth.ts';
-import { statusRefusal, type ApiSurface } from '../server/apisurface.ts';
-import type { Caller } from '../server/caller.ts';
-import type { HttpSettings } from '../server/services.ts';
+import { statusRefusal, type ApiSurface } from '../call/apisurface.ts';
+import type { FindPageCaller } from '../call/caller.ts';
+import type { HttpSettings } from '../call/services.ts';
 import { requireOwnPage } from './ownpage.ts';
 import type { Sessions } from './sessions.ts';
-
-/**
- * Who calls from the page: known by the cookie of its session only, and only from the page itself.
- * @throws Svc3Error Unauthorized, Forbidden
- */
-export type FindPageCaller = (
-  request: Pick<FastifyRequest, 'method' | 'headers' | 'ip'>,
-) => Caller | Promise<Caller>;
 
 export function createFindPageCaller(
   authenticator: Authenticator,

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { Svc3Error, invalidField } from '../../errors.ts';
-import type { Upload } from '../server/route.ts';
+import type { Upload } from '../call/route.ts';
 
 /** The file of an upload. */
 export interface DiskBody {

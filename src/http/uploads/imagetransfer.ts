@@ -9,7 +9,7 @@ import type { RegistryClient } from '../../registry/client.ts';
 import { diskDigestOf, locateDisk, openDisk, pushDisk } from '../../registry/disk.ts';
 import { resolveImage, type ResolvedImage } from '../../registry/image.ts';
 import { parseReference } from '../../registry/reference.ts';
-import type { DiskDownload, ImageTransfer } from '../server/services.ts';
+import type { DiskDownload, ImageTransfer } from '../call/services.ts';
 import type { UploadTargets } from '../../usecases/uploadtarget.ts';
 import { UploadTurns } from './turns.ts';
 

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import { Svc3Error } from '../../errors.ts';
-import type { Upload, UploadPart, UploadTypes } from '../server/route.ts';
+import type { Upload, UploadPart, UploadTypes } from '../call/route.ts';
 import { passUnread } from './diskbody.ts';
 
 /** Largest value of a form field beside the file: a certificate chain. */

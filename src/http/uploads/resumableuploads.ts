@@ -14,7 +14,7 @@ import {
   writeParts,
   type PartList,
 } from '../../registry/parts.ts';
-import type { ResumableUploads, UploadState } from '../server/services.ts';
+import type { ResumableUploads, UploadState } from '../call/services.ts';
 import type { UploadTarget, UploadTargets } from '../../usecases/uploadtarget.ts';
 import { UploadTurns } from './turns.ts';
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Route } from '../../../src/http/server/route.ts';
+import type { Route } from '../../../src/http/call/route.ts';
 import { routes } from '../../../src/http/routes/table.ts';
 import { pageRoutes } from '../../../src/http/ui/routes.ts';
 import { startTestApi, type CallOptions, type TestApi } from '../../support/api.ts';

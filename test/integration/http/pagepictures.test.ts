@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { annotations } from '../../../src/api/meta.ts';
 import { namespaces, vms } from '../../../src/api/resources.ts';
 import type { VmStatus } from '../../../src/api/vm.ts';
-import type { VmUsages } from '../../../src/http/server/services.ts';
+import type { VmUsages } from '../../../src/http/call/services.ts';
 import { condition, reportVm, runningStatus } from '../../support/api.ts';
 import { identity } from '../../support/identity.ts';
 import { aUsage } from '../../support/vmusage.ts';

@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { serviceAccounts, vms } from '../../../src/api/resources.ts';
 import { Svc3Error } from '../../../src/errors.ts';
-import type { VmUsages } from '../../../src/http/server/services.ts';
+import type { VmUsages } from '../../../src/http/call/services.ts';
 import { reportVm, runningStatus, runningVm } from '../../support/api.ts';
 import { identity } from '../../support/identity.ts';
 import { expectGoodLooks } from '../../support/visitedpage.ts';

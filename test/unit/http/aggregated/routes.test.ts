@@ -1,7 +1,7 @@
 import { describe, expect, test, vi } from 'vitest';
 import { root } from '../../../../src/http/aggregated/discovery.ts';
 import { aggregatedRoutes } from '../../../../src/http/aggregated/routes.ts';
-import type { Call, Route } from '../../../../src/http/server/route.ts';
+import type { Call, Route } from '../../../../src/http/call/route.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 import { condition } from '../../controllers/image/builders.ts';
 import { aVm } from '../../controllers/vm/builders.ts';

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Svc3Error } from '../../../../src/errors.ts';
-import type { AccountIdentity, Accounts } from '../../../../src/http/auth/accounts.ts';
+import type { AccountIdentity, Accounts } from '../../../../src/http/call/accounts.ts';
 import { createAuthenticator } from '../../../../src/http/auth/auth.ts';
-import type { Caller } from '../../../../src/http/server/caller.ts';
+import type { Caller } from '../../../../src/http/call/caller.ts';
 import type { KubeClient, RawRequest } from '../../../../src/kube/types.ts';
 
 interface Asked extends RawRequest {

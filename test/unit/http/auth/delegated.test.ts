@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { UserInfo } from '../../../../src/api/core.ts';
-import type { AccountIdentity, Accounts } from '../../../../src/http/auth/accounts.ts';
+import type { AccountIdentity, Accounts } from '../../../../src/http/call/accounts.ts';
 import { createDelegatedAuthorizer } from '../../../../src/http/auth/delegated.ts';
-import type { Caller } from '../../../../src/http/server/caller.ts';
+import type { Caller } from '../../../../src/http/call/caller.ts';
 import type { KubeClient } from '../../../../src/kube/types.ts';
 
 const jane = { username: 'jane', uid: 'u1', groups: ['devs', 'ops'], extra: { scopes: ['one', 'two'] } };

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { ExpiringMap } from '../../../../src/http/auth/expiringmap.ts';
+import { ExpiringMap } from '../../../../src/http/call/expiringmap.ts';
 import { ConcurrencyLimit } from '../../../../src/http/auth/limits.ts';
 import { parseDuration } from '../../../../src/wire/duration.ts';
 import { createTicketSigner } from '../../../../src/http/auth/tickets.ts';

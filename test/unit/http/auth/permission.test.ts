@@ -3,8 +3,8 @@ import { Svc3Error } from '../../../../src/errors.ts';
 import { bearerToken, identityKey, tokenKey, unauthorized } from '../../../../src/http/auth/auth.ts';
 import { forbidden, Undecided } from '../../../../src/http/auth/decisions.ts';
 import { attributesOf, isAllowed, isShown, refusedFor } from '../../../../src/http/auth/permission.ts';
-import type { Permission, Route } from '../../../../src/http/server/route.ts';
-import type { Caller } from '../../../../src/http/server/caller.ts';
+import type { Permission, Route } from '../../../../src/http/call/route.ts';
+import type { Caller } from '../../../../src/http/call/caller.ts';
 
 const permission = {
   kind: 'native',

@@ -7,7 +7,7 @@ import type { VmConfig } from '../../../../src/api/vmconfig.ts';
 import { Svc3Error } from '../../../../src/errors.ts';
 import type { Answer, MappedRow } from '../../../../src/http/legacy/row.ts';
 import { rows } from '../../../../src/http/legacy/table.ts';
-import type { RemoteImage } from '../../../../src/http/server/services.ts';
+import type { RemoteImage } from '../../../../src/http/call/services.ts';
 import type { ListOptions } from '../../../../src/kube/types.ts';
 import type { Tracer } from '../../../../src/tracing/span.ts';
 

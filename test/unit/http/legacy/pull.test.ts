@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Image } from '../../../../src/api/image.ts';
-import type { RemoteImage } from '../../../../src/http/server/services.ts';
+import type { RemoteImage } from '../../../../src/http/call/services.ts';
 import { aGateway } from './builders.ts';
 
 const at = (name: string, kind?: 'image' | 'iso'): RemoteImage => ({

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { withinReach } from '../../../../src/http/remotes/reach.ts';
-import type { RemoteImage } from '../../../../src/http/server/services.ts';
+import type { RemoteImage } from '../../../../src/http/call/services.ts';
 
 const store = { url: 'https://store.example.com/infra', prefix: 'svc3' };
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Call, Route } from '../../../../src/http/server/route.ts';
+import type { Call, Route } from '../../../../src/http/call/route.ts';
 import { openConsole, requireConsole } from '../../../../src/http/routes/console.ts';
 import { pageRoutes } from '../../../../src/http/ui/routes.ts';
 import { aCondition, aVm, effective } from '../../controllers/vm/builders.ts';

@@ -6,7 +6,7 @@ import { commitVm, execVm, saveVm } from '../../../../src/http/routes/vmactions.
 import { patchVm } from '../../../../src/http/routes/vmchange.ts';
 import { ejectVm } from '../../../../src/http/routes/vmdetails.ts';
 import { deleteVm, deployVm } from '../../../../src/http/routes/vms.ts';
-import type { Watchers } from '../../../../src/http/server/watchers.ts';
+import type { Watchers } from '../../../../src/http/call/watchers.ts';
 import { condition } from '../../controllers/image/builders.ts';
 import { aVm, effective } from '../../controllers/vm/builders.ts';
 

@@ -5,10 +5,10 @@ import { Registry } from 'prom-client';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import * as z from 'zod';
 import { createGateway } from '../../../../src/http/legacy/gateway.ts';
-import { statusRefusal } from '../../../../src/http/server/apisurface.ts';
+import { statusRefusal } from '../../../../src/http/call/apisurface.ts';
 import { selfSigned } from '../../../../src/http/server/certificate.ts';
 import { createHttpMetrics } from '../../../../src/http/server/metrics.ts';
-import type { Reply, Route } from '../../../../src/http/server/route.ts';
+import type { Reply, Route } from '../../../../src/http/call/route.ts';
 import { createServer, type HttpServer } from '../../../../src/http/server/server.ts';
 import { createServingTls } from '../../../../src/http/server/tls.ts';
 

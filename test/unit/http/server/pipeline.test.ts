@@ -6,18 +6,18 @@ import * as z from 'zod';
 import { Svc3Error } from '../../../../src/errors.ts';
 import { ConcurrencyLimit } from '../../../../src/http/auth/limits.ts';
 import { installBodyReader } from '../../../../src/http/server/body.ts';
-import { ByteBudget } from '../../../../src/http/server/bytebudget.ts';
-import type { Caller } from '../../../../src/http/server/caller.ts';
+import { ByteBudget } from '../../../../src/http/call/bytebudget.ts';
+import type { Caller } from '../../../../src/http/call/caller.ts';
 import { largeBytes } from '../../../../src/http/server/pieces.ts';
-import { type ApiSurface, statusRefusal } from '../../../../src/http/server/apisurface.ts';
+import { type ApiSurface, statusRefusal } from '../../../../src/http/call/apisurface.ts';
 import {
   beginRequest,
   fastifyPath,
   type PipelineContext,
   serveRoute,
 } from '../../../../src/http/server/pipeline.ts';
-import { installRequestStates } from '../../../../src/http/server/requeststate.ts';
-import type { Call, Reply, Route } from '../../../../src/http/server/route.ts';
+import { installRequestStates } from '../../../../src/http/call/requeststate.ts';
+import type { Call, Reply, Route } from '../../../../src/http/call/route.ts';
 
 /** What happened, in order. */
 let steps: string[];

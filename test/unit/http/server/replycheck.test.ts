@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import * as z from 'zod';
 import { checkReply } from '../../../../src/http/server/replycheck.ts';
-import type { Route } from '../../../../src/http/server/route.ts';
+import type { Route } from '../../../../src/http/call/route.ts';
 
 const route = {
   id: 'getThing',

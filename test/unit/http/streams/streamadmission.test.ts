@@ -4,7 +4,7 @@ import { Svc3Error } from '../../../../src/errors.ts';
 import { createStreamAdmission, type StreamAdmission } from '../../../../src/http/streams/streamadmission.ts';
 import type { StreamRequest } from '../../../../src/http/streams/streamrequest.ts';
 import type { TicketClaims } from '../../../../src/http/routes/console.ts';
-import type { Services } from '../../../../src/http/server/services.ts';
+import type { Services } from '../../../../src/http/call/services.ts';
 import { aCondition, aVm } from '../../controllers/vm/builders.ts';
 
 const seconds = () => Math.floor(Date.now() / 1000);

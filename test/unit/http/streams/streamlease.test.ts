@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { Svc3Error } from '../../../../src/errors.ts';
-import type { Accounts } from '../../../../src/http/auth/accounts.ts';
+import type { Accounts } from '../../../../src/http/call/accounts.ts';
 import { keepLease } from '../../../../src/http/streams/streamlease.ts';
 
 beforeEach(() => void vi.useFakeTimers());

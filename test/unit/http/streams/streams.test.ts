@@ -5,7 +5,7 @@ import { PassThrough, Transform } from 'node:stream';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import { closeCodes } from '../../../../src/net/websocket.ts';
-import type { Services } from '../../../../src/http/server/services.ts';
+import type { Services } from '../../../../src/http/call/services.ts';
 import { createStreams } from '../../../../src/http/streams/streams.ts';
 import { ConcurrencyLimit } from '../../../../src/http/auth/limits.ts';
 import { aCondition, aVm } from '../../controllers/vm/builders.ts';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { createSealer } from '../../../../src/http/auth/seals.ts';
-import type { Call, Route } from '../../../../src/http/server/route.ts';
+import type { Call, Route } from '../../../../src/http/call/route.ts';
 import { createCodeRoute } from '../../../../src/http/ui/routes.ts';
 import { createSessions } from '../../../../src/http/ui/sessions.ts';
 

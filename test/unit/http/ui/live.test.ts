@@ -3,8 +3,8 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Svc3Error } from '../../../../src/errors.ts';
 import type { KubeObject } from '../../../../src/api/object.ts';
 import { Undecided } from '../../../../src/http/auth/decisions.ts';
-import type { Caches } from '../../../../src/http/server/caches.ts';
-import type { AccessAttributes, Caller } from '../../../../src/http/server/caller.ts';
+import type { Caches } from '../../../../src/http/call/caches.ts';
+import type { AccessAttributes, Caller } from '../../../../src/http/call/caller.ts';
 import { liveStream } from '../../../../src/http/ui/live.ts';
 
 const forbidden = new Svc3Error('Forbidden', 'no right any more');

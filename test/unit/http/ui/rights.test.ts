@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { labels } from '../../../../src/api/meta.ts';
 import { Svc3Error } from '../../../../src/errors.ts';
-import type { Caches } from '../../../../src/http/server/caches.ts';
-import type { AccessAttributes, Caller } from '../../../../src/http/server/caller.ts';
+import type { Caches } from '../../../../src/http/call/caches.ts';
+import type { AccessAttributes, Caller } from '../../../../src/http/call/caller.ts';
 import { visibleNamespaces } from '../../../../src/http/ui/rights.ts';
 
 const listing = (...namespaces: readonly string[]) => ({

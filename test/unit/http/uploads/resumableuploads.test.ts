@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test, vi } from 'vitest';
 import { Svc3Error, type ErrorReason } from '../../../../src/errors.ts';
 import { createResumableUploads } from '../../../../src/http/uploads/resumableuploads.ts';
 import { UploadTurns } from '../../../../src/http/uploads/turns.ts';
-import type { ResumableUploads } from '../../../../src/http/server/services.ts';
+import type { ResumableUploads } from '../../../../src/http/call/services.ts';
 import type { UploadTargets } from '../../../../src/usecases/uploadtarget.ts';
 import { memoryRegistry, type MemoryRegistry } from '../../registry/memoryregistry.ts';
 

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ServiceAccount } from '../../../../src/api/core.ts';
 import { Svc3Error } from '../../../../src/errors.ts';
-import { type Accounts, createAccounts, keepIdentity } from '../../../../src/http/auth/accounts.ts';
+import { type Accounts, createAccounts, keepIdentity } from '../../../../src/http/call/accounts.ts';
 import { createStore } from '../../../../src/kube/store.ts';
 import type { Change, Informer, KubeClient } from '../../../../src/kube/types.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';

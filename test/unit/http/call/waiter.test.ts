@@ -2,9 +2,9 @@ import { expect, test, vi } from 'vitest';
 import type { Vm } from '../../../../src/api/vm.ts';
 import { vms } from '../../../../src/api/resources.ts';
 import { Svc3Error } from '../../../../src/errors.ts';
-import type { Services } from '../../../../src/http/server/services.ts';
-import { waiterOf } from '../../../../src/http/server/waiter.ts';
-import { createWatchers } from '../../../../src/http/server/watchers.ts';
+import type { Services } from '../../../../src/http/call/services.ts';
+import { waiterOf } from '../../../../src/http/call/waiter.ts';
+import { createWatchers } from '../../../../src/http/call/watchers.ts';
 import type { Change, Informer } from '../../../../src/kube/types.ts';
 import { aVm } from '../../controllers/vm/builders.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from 'vitest';
-import { ByteBudget } from '../../../../src/http/server/bytebudget.ts';
+import { ByteBudget } from '../../../../src/http/call/bytebudget.ts';
 
 const budget = () => new ByteBudget({ perProcess: 100, perIdentity: 60 });
 

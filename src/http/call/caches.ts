@@ -10,7 +10,7 @@ import { vmConfigItem, type VmConfigItem } from '../../wire/vmconfig.ts';
 import { vmPoolItem, type VmPoolItem } from '../../wire/vmpool.ts';
 import type { KubeObject } from '../../api/object.ts';
 import type { Informer, KubeClient } from '../../kube/types.ts';
-import { createAccounts, type Accounts } from '../auth/accounts.ts';
+import { createAccounts, type Accounts } from './accounts.ts';
 import { createItemLists, type ItemLists } from './itemlists.ts';
 import { createNodeUsages, type NodeUsages, type PodRequests } from '../../wire/nodeusage.ts';
 import { createWatchers, type Watchers } from './watchers.ts';

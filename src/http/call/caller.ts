@@ -1,3 +1,4 @@
+import type { FastifyRequest } from 'fastify';
 import type { UserInfo } from '../../api/core.ts';
 import type { KubeClient } from '../../kube/types.ts';
 
@@ -23,3 +24,11 @@ export interface Caller {
   /** When the token ends, in milliseconds since 1970, where it says so. */
   readonly expiresAt?: number;
 }
+
+/**
+ * Who calls from the page: known by the cookie of its session only, and only from the page itself.
+ * @throws Svc3Error Unauthorized, Forbidden
+ */
+export type FindPageCaller = (
+  request: Pick<FastifyRequest, 'method' | 'headers' | 'ip'>,
+) => Caller | Promise<Caller>;

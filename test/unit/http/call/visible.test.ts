@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { KubeObject } from '../../../../src/api/object.ts';
-import { waitAnnotated, waitGone, waitSeen } from '../../../../src/http/server/visible.ts';
-import type { Watchers } from '../../../../src/http/server/watchers.ts';
+import { waitAnnotated, waitGone, waitSeen } from '../../../../src/http/call/visible.ts';
+import type { Watchers } from '../../../../src/http/call/watchers.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 
 const until = vi.fn<Watchers<KubeObject>['until']>();

@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from 'vitest';
 import type { ConfigMap } from '../../../../src/api/core.ts';
-import { createItemLists } from '../../../../src/http/server/itemlists.ts';
+import { createItemLists } from '../../../../src/http/call/itemlists.ts';
 import type { Change, Informer } from '../../../../src/kube/types.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { type ErrorReason, Svc3Error } from '../../../../src/errors.ts';
-import { refusalFrom } from '../../../../src/http/server/status.ts';
+import { refusalFrom } from '../../../../src/http/call/status.ts';
 import { RegistryUnreachable } from '../../../../src/registry/transport.ts';
 
 const away = new RegistryUnreachable('r.example.com', new Error('connect ECONNREFUSED'));
