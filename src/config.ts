@@ -44,9 +44,7 @@ export function readSettings<T extends z.ZodType>(
   // A variable set to nothing, as charts render an unset value, is not set.
   const present = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''));
   const result = schema.safeParse(present);
-  if (result.success) {
-    return result.data;
-  }
+  if (result.success) return result.data;
   const causes = result.error.issues.map(({ path, message }) => ({ field: path.join('.'), message }));
   throw new Svc3Error('BadRequest', causes.map(({ field, message }) => `${field}: ${message}`).join('; '), {
     details: { causes },
@@ -58,15 +56,12 @@ export async function kubeConnection(
   settings: CommonSettings,
   environment: Environment = process.env,
 ): Promise<ConnectionConfig> {
-  if (settings.KUBECONFIG !== undefined) {
-    return loadKubeconfig(settings.KUBECONFIG, { environment });
-  }
+  if (settings.KUBECONFIG !== undefined) return loadKubeconfig(settings.KUBECONFIG, { environment });
   const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: servicePort } = settings;
-  if (host === undefined) {
+  if (host === undefined)
     throw new Svc3Error(
       'BadRequest',
       'neither KUBECONFIG nor KUBERNETES_SERVICE_HOST is set: there is no cluster to talk to',
     );
-  }
   return inClusterConnection({ host, ...(servicePort === undefined ? {} : { port: servicePort }) });
 }

@@ -40,12 +40,11 @@ export class Durations extends Histogram {
     }
     cell.sum += seconds;
     cell.count += 1;
-    for (let i = 0; i < buckets.length; i += 1) {
+    for (let i = 0; i < buckets.length; i += 1)
       if (seconds <= (buckets[i] as number)) {
         cell.counts[i] = (cell.counts[i] as number) + 1;
         return;
       }
-    }
   }
 
   override get(): Promise<MetricObjectWithValues<MetricValueWithName<string>>> {

@@ -36,9 +36,7 @@ const credentialShapes: [RegExp, string][] = [
 /** The text without anything that looks like a credential, cut to a sane length. */
 export function redact(text: string): string {
   let clean = text;
-  for (const [shape, replacement] of credentialShapes) {
-    clean = clean.replaceAll(shape, replacement);
-  }
+  for (const [shape, replacement] of credentialShapes) clean = clean.replaceAll(shape, replacement);
   return clean.length > longestText ? `${clean.slice(0, longestText)}…` : clean;
 }
 
@@ -55,23 +53,15 @@ function errorFields(error: Error, depth = 0): object {
 }
 
 function fieldOf(value: unknown): unknown {
-  if (value instanceof Error) {
-    return errorFields(value);
-  }
-  if (typeof value === 'string') {
-    return redact(value);
-  }
+  if (value instanceof Error) return errorFields(value);
+  if (typeof value === 'string') return redact(value);
   return typeof value === 'number' || typeof value === 'boolean' ? value : undefined;
 }
 
 /** The fields of a log line: allowed keys with plain values; objects of any kind but errors are left out. */
 function fieldsOf(fields: Record<string, unknown>): Record<string, unknown> {
   const kept: Record<string, unknown> = {};
-  for (const [key, value] of Object.entries(fields)) {
-    if (allowedKeys.has(key)) {
-      kept[key] = fieldOf(value);
-    }
-  }
+  for (const [key, value] of Object.entries(fields)) if (allowedKeys.has(key)) kept[key] = fieldOf(value);
   return kept;
 }
 
@@ -143,11 +133,9 @@ function createTally<T extends string>(configuration: {
     registers: [],
     collect() {
       this.reset();
-      for (const [one, others] of counts) {
-        for (const [other, count] of others) {
+      for (const [one, others] of counts)
+        for (const [other, count] of others)
           this.inc({ [first]: one, [second]: other } as Record<T, string>, count);
-        }
-      }
     },
   });
   registry.registerMetric(counter);
@@ -284,9 +272,7 @@ export interface HealthServer {
 async function closeServer(server: Server): Promise<void> {
   server.close();
   server.closeAllConnections();
-  if (server.listening) {
-    await once(server, 'close');
-  }
+  if (server.listening) await once(server, 'close');
 }
 
 /**
@@ -341,18 +327,14 @@ export async function serveHealth({
     const answer = (ok: boolean): void => {
       response.writeHead(ok ? 200 : 503, { 'content-type': 'text/plain' }).end(ok ? 'ok\n' : 'not ready\n');
     };
-    if (path === '/livez') {
-      answer(live());
-    } else if (path === '/readyz') {
-      answer(ready());
-    } else if (path === '/metrics' && metrics !== undefined) {
+    if (path === '/livez') answer(live());
+    else if (path === '/readyz') answer(ready());
+    else if (path === '/metrics' && metrics !== undefined)
       fresh(path, async () => Buffer.from(await metrics.metrics())).then(
         (text) => response.writeHead(200, { 'content-type': metrics.contentType }).end(text),
         () => response.writeHead(500).end(),
       );
-    } else {
-      response.writeHead(404).end();
-    }
+    else response.writeHead(404).end();
   });
   server.timeout = stuckMs;
   limitConnections(server);

@@ -241,13 +241,12 @@ async function runLine(line: readonly Name[], isHeld: boolean): Promise<Done[]> 
 
 function interrupt(): void {
   interrupted = true;
-  for (const { pid } of children) {
+  for (const { pid } of children)
     try {
       if (pid !== undefined) process.kill(-pid, 'SIGTERM');
     } catch {
       // It has ended meanwhile.
     }
-  }
 }
 
 function isBroken(done: readonly Done[]): boolean {

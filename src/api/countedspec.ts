@@ -62,12 +62,11 @@ function largest(
   isInfeasible: boolean,
 ): ResourceList {
   const counted = new Map<string, string>();
-  for (const list of [isInfeasible ? undefined : asked, resources?.requests, allocatedResources]) {
+  for (const list of [isInfeasible ? undefined : asked, resources?.requests, allocatedResources])
     for (const [resource, amount] of Object.entries(list ?? {})) {
       const before = counted.get(resource);
       if (before === undefined || isMore(amount, before)) counted.set(resource, amount);
     }
-  }
   return Object.fromEntries(counted);
 }
 

@@ -44,9 +44,7 @@ export function structuralSchema(schema: z.ZodType): JsonSchema {
 
 function clean(node: JsonSchema, path: string): JsonSchema {
   const at = path === '' ? 'the schema' : path;
-  for (const key of forbiddenKeys) {
-    if (key in node) throw new Error(`${at}: ${key} is not structural`);
-  }
+  for (const key of forbiddenKeys) if (key in node) throw new Error(`${at}: ${key} is not structural`);
   if (node.type === undefined) throw new Error(`${at} has no type`);
   if (node.description === undefined && !path.endsWith('[]')) throw new Error(`${at} has no description`);
   checkBounds(node, at);
@@ -70,9 +68,8 @@ function checkBounds(node: JsonSchema, at: string): void {
   if (node.type === 'array' && (node.maxItems === undefined || node.items === undefined))
     throw new Error(`${at} has no maxItems or items`);
   if (node.type === 'number') throw new Error(`${at} is a float; use a quantity`);
-  if (node.type === 'integer' && (node.minimum === undefined || node.maximum === undefined)) {
+  if (node.type === 'integer' && (node.minimum === undefined || node.maximum === undefined))
     throw new Error(`${at} has no minimum or maximum`);
-  }
 }
 
 function mapValues<T>(record: Record<string, T>, change: (value: T, key: string) => T): Record<string, T> {

@@ -66,9 +66,7 @@ async function commandCandidates(
 ): Promise<Candidate[]> {
   const options: Record<string, OptionSpec> = { ...globalOptions, ...command.options };
   const before = optionNamed(options, rest.at(-1) ?? '');
-  if (before !== undefined && takesValue(before[1])) {
-    return valueCandidates(before, command, context);
-  }
+  if (before !== undefined && takesValue(before[1])) return valueCandidates(before, command, context);
   const [flag = '', value] = current.split('=', 2);
   const attached = value === undefined ? undefined : optionNamed(options, flag);
   if (attached !== undefined) {

@@ -88,9 +88,8 @@ function parseConfig(text: string, file: string): Config {
     // The parser's message quotes the text, which may hold a token.
     throw new Svc3Error('BadRequest', `${file} is not valid JSON`, { cause: error });
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new Svc3Error('BadRequest', `${file} does not hold a JSON object`);
-  }
   const config: Config = {};
   for (const key of [...configKeys, ...loginKeys]) {
     const entry: unknown = Reflect.get(value, key);

@@ -24,14 +24,13 @@ export function createLocalCluster(environment: Environment, homeOf: HomeOf = ho
       const path = environment.variables['PATH'];
       const changed = await up({ ...options, places: places(name), ...(path === undefined ? {} : { path }) });
       const baseUrl = await addressOf(places(name));
-      if (!bare && baseUrl !== undefined) {
+      if (!bare && baseUrl !== undefined)
         try {
           await admit(environment, { name, baseUrl, kubeconfig: places(name).kubeconfig }, options);
         } catch (error) {
           // The cluster runs and kubectl works: that is not taken back for the sake of this convenience.
           options.progress(`no access to the HTTP API was set up: ${messageOf(error)}`);
         }
-      }
       return { status: await describe(places(name)), changed };
     },
     async down({ name, purge, progress }) {

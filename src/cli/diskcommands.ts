@@ -139,11 +139,10 @@ export function remotePullCommand(kind: Kind): Command {
       },
     ],
     async run(context, { arguments: { reference }, options: { name, description, wait } }) {
-      if (!/^[^\s/]+\/\S+$/.test(reference)) {
+      if (!/^[^\s/]+\/\S+$/.test(reference))
         throw usageError(
           `REFERENCE: "${reference}" is not an OCI reference such as registry.example.com/team/debian:12`,
         );
-      }
       const { disks, ns } = await disksOf(context, kind);
       const request = { ...(name === undefined ? {} : { name }), ...described(description) };
       await showWork(context, kind, { begun: await disks.pull(ns, reference, request), disks, wait });

@@ -111,9 +111,8 @@ async function complete(
     interruption: { stays: undefined },
   });
   try {
-    for (const { value, summary } of await candidates(words, context)) {
+    for (const { value, summary } of await candidates(words, context))
       environment.stdout.write(`${value}\t${summary ?? ''}\n`);
-    }
     return 0;
   } finally {
     await close();
@@ -123,14 +122,13 @@ async function complete(
 /** Options of a half-written line that say where names come from. */
 function contextValues(words: readonly string[]): Values {
   const values = new Map<string, string>();
-  for (const [index, word] of words.entries()) {
+  for (const [index, word] of words.entries())
     for (const [name, spec] of Object.entries(globalOptions)) {
       const [flag, attached] = word.split('=', 2);
       const matches = flag === `--${name}` || ('short' in spec && flag === `-${spec.short}`);
       const value = attached ?? words[index + 1];
       if (matches && value !== undefined && value !== '') values.set(name, value);
     }
-  }
   return values;
 }
 

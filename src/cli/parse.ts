@@ -50,9 +50,8 @@ export function splitPath(
   let index = 0;
   while (index < argv.length && isGroup(path)) {
     const word = argv[index] ?? '';
-    if (word.startsWith('-') && word !== '-') {
-      index = readOption(argv, index, globalOptions, globals);
-    } else {
+    if (word.startsWith('-') && word !== '-') index = readOption(argv, index, globalOptions, globals);
+    else {
       path.push(word);
       index += 1;
     }
@@ -72,9 +71,8 @@ export function readWords(argv: readonly string[], options: OptionSpecs): Words 
       words.push(...argv.slice(index + 1));
       break;
     }
-    if (word.startsWith('-') && word !== '-') {
-      index = readOption(argv, index, options, values);
-    } else {
+    if (word.startsWith('-') && word !== '-') index = readOption(argv, index, options, values);
+    else {
       words.push(word);
       index += 1;
     }
@@ -119,9 +117,8 @@ function longOption(word: string, options: OptionSpecs): { name: string; attache
   const equals = word.indexOf('=');
   const said = word.slice(2, equals < 0 ? undefined : equals);
   const name = longNamed(options, said);
-  if (name === undefined) {
+  if (name === undefined)
     throw usageError(`unknown option --${said}${hint(closest(said, Object.keys(options)), '--')}`);
-  }
   return equals < 0 ? { name } : { name, attached: word.slice(equals + 1) };
 }
 
@@ -139,13 +136,11 @@ function shortOption(word: string, options: OptionSpecs): { name: string; attach
 
 function store(values: Map<string, Value>, name: string, spec: OptionSpec, flag: string, value: Value): void {
   const before = values.get(name);
-  if (spec.kind === 'list' && Array.isArray(before) && Array.isArray(value)) {
+  if (spec.kind === 'list' && Array.isArray(before) && Array.isArray(value))
     values.set(name, [...before, ...value]);
-  } else if (before !== undefined && before !== value) {
+  else if (before !== undefined && before !== value)
     throw usageError(`${flag} is given twice with different values`);
-  } else {
-    values.set(name, value);
-  }
+  else values.set(name, value);
 }
 
 function truth(flag: string, text: string): boolean {
@@ -155,9 +150,8 @@ function truth(flag: string, text: string): boolean {
 }
 
 function refuseDetached(flag: string, next: string | undefined): void {
-  if (next !== undefined && ['yes', 'no', 'true', 'false'].includes(next.toLowerCase())) {
+  if (next !== undefined && ['yes', 'no', 'true', 'false'].includes(next.toLowerCase()))
     throw usageError(`write ${flag}=${next}, with an equals sign`);
-  }
 }
 
 function convert(flag: string, spec: OptionSpec, text: string): Value {
@@ -207,9 +201,8 @@ export function inputFor(command: Command, { words, values: given }: Words): Inp
   const options: Record<string, Value | undefined> = {};
   for (const [name, spec] of Object.entries(command.options ?? {})) {
     options[name] = values.get(name) ?? absent(spec);
-    if (spec.required === true && options[name] === undefined) {
+    if (spec.required === true && options[name] === undefined)
       throw usageError(`--${name} is missing; ${usage(command)}`);
-    }
   }
   for (const group of command.exactlyOne ?? []) requireExactlyOne(command, group, values);
   return { arguments: named, options } as unknown as Input;
@@ -257,9 +250,8 @@ function argumentsFor(
   for (const [name, spec] of Object.entries(command.arguments ?? {})) {
     const taken = spec.variadic === true ? rest : rest.slice(0, 1);
     rest = rest.slice(taken.length);
-    if (taken.length === 0 && spec.optional !== true) {
+    if (taken.length === 0 && spec.optional !== true)
       throw usageError(`${argumentLabel(name)} is missing; ${usage(command)}`);
-    }
     for (const word of taken) checkArgument(name, spec, word);
     result[name] = spec.variadic === true ? taken : taken[0];
   }

@@ -50,9 +50,8 @@ export async function pipeTerminal({ environment, signal }: Context, stream: Dup
     stdout.once?.('drain', () => stream.resume());
   });
   const sending = (async () => {
-    for await (const chunk of stdin) {
+    for await (const chunk of stdin)
       if (!stream.write(chunk)) await new Promise((resolve) => stream.once('drain', resolve));
-    }
     idle = endWhenIdle(stream, () => !stream.isPaused());
   })();
   // The end of the stream destroys the input under its reader, which is no failure.

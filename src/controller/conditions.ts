@@ -48,9 +48,7 @@ export function setCondition(
   const decided = { ...said, message: shortened(said.message, longestMessage) };
   const known = (conditions ?? []) as Condition[];
   const old = findCondition(known, decided.type);
-  if (old !== undefined && isSame(old, decided)) {
-    return known;
-  }
+  if (old !== undefined && isSame(old, decided)) return known;
   const nowText = typeof now === 'string' ? now : formatTime(now);
   const lastTransitionTime =
     old !== undefined && old.status === decided.status ? old.lastTransitionTime : nowText;

@@ -140,14 +140,13 @@ class QueueController implements Controller {
 
   async #work(signal: AbortSignal): Promise<void> {
     const queue = this.#queue;
-    for (let key = await queue.take(); key !== undefined; key = await queue.take()) {
+    for (let key = await queue.take(); key !== undefined; key = await queue.take())
       try {
         await this.#breathe();
         await this.#pass(key, signal);
       } finally {
         queue.done(key);
       }
-    }
   }
 
   /** Passes that wait for nothing would otherwise keep the process to themselves for as long as there are keys. */

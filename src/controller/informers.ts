@@ -59,9 +59,7 @@ export function createInformers(client: KubeClient, log: Log): Informers {
         known.addIndexes(options.indexes ?? {});
         return known;
       }
-      if (running) {
-        throw new TypeError(`the informer of ${resource.plural} is asked for after the start`);
-      }
+      if (running) throw new TypeError(`the informer of ${resource.plural} is asked for after the start`);
       const informer = createInformer({ ...slimOf(resource), ...options, client, resource, log });
       all.set(key, informer);
       return informer;

@@ -55,9 +55,7 @@ function objectQuery(options: Managed<WriteOptions>): NonNullable<RawRequest['qu
 
 function keyOf(object: KubeObject): { name: string; namespace: string | undefined } {
   const { name, namespace } = object.metadata ?? {};
-  if (name === undefined) {
-    throw new Svc3Error('BadRequest', `${object.kind ?? 'object'} needs metadata.name`);
-  }
+  if (name === undefined) throw new Svc3Error('BadRequest', `${object.kind ?? 'object'} needs metadata.name`);
   return { name, namespace };
 }
 
@@ -109,9 +107,7 @@ async function list<T extends KubeObject>(
     // What is dropped of them may be freed before the next page is read.
     for (const item of found ?? []) items.push(transform(item));
     next = metadata.continue;
-    if (next === undefined || next === '') {
-      return { items, resourceVersion: metadata.resourceVersion ?? '' };
-    }
+    if (next === undefined || next === '') return { items, resourceVersion: metadata.resourceVersion ?? '' };
   }
 }
 
@@ -255,9 +251,7 @@ function methods(parts: ClientParts): KubeClient {
     },
     request: <T>(request: RawRequest) => call(request) as Promise<RawResponse<T>>,
     stream(request) {
-      if (request.method !== 'GET') {
-        guard?.();
-      }
+      if (request.method !== 'GET') guard?.();
       return transport.stream(request);
     },
     withGuard: (added) =>

@@ -133,16 +133,14 @@ async function parse(text: string): Promise<Kubeconfig> {
     // The parser's own message quotes the line, which may be a token.
     throw new Svc3Error('BadRequest', 'the kubeconfig is not valid YAML');
   }
-  if (typeof parsed !== 'object' || parsed === null) {
+  if (typeof parsed !== 'object' || parsed === null)
     throw new Svc3Error('BadRequest', 'the kubeconfig is empty');
-  }
   return parsed;
 }
 
 async function origins(source: string): Promise<Origin[]> {
-  if (source.includes('\n') || source.trimStart().startsWith('{')) {
+  if (source.includes('\n') || source.trimStart().startsWith('{'))
     return [{ config: await parse(source), folder: '.' }];
-  }
   const found: Origin[] = [];
   for (const file of source.split(path.delimiter).filter((each) => each !== '')) {
     let text: string;
@@ -150,9 +148,7 @@ async function origins(source: string): Promise<Origin[]> {
       text = await readFile(file, 'utf8');
     } catch (cause) {
       // kubectl skips missing files of a list, too; a single one must be there.
-      if (source.includes(path.delimiter)) {
-        continue;
-      }
+      if (source.includes(path.delimiter)) continue;
       throw new Svc3Error('BadRequest', `kubeconfig ${file} cannot be read`, { cause });
     }
     found.push({ config: await parse(text), folder: path.dirname(path.resolve(file)) });
@@ -168,17 +164,13 @@ function find<T>(
 ): { entry: T; folder: string } {
   for (const { config, folder } of all) {
     const entry = (pick(config) ?? []).find((each) => each.name === name);
-    if (entry !== undefined) {
-      return { entry, folder };
-    }
+    if (entry !== undefined) return { entry, folder };
   }
   throw new Svc3Error('BadRequest', `the kubeconfig has no ${what} "${name}"`);
 }
 
 function pemOf(data: string | undefined, file: string | undefined, folder: string): PemSource | undefined {
-  if (data !== undefined && data !== '') {
-    return { pem: Buffer.from(data, 'base64').toString('utf8') };
-  }
+  if (data !== undefined && data !== '') return { pem: Buffer.from(data, 'base64').toString('utf8') };
   return file === undefined || file === '' ? undefined : { file: path.resolve(folder, file) };
 }
 
@@ -199,12 +191,9 @@ function refuseImpersonation(user: KubeconfigUser): void {
 }
 
 function authOf(user: KubeconfigUser, folder: string, environment: NodeJS.ProcessEnv): AuthSource {
-  if (user.tokenFile !== undefined && user.tokenFile !== '') {
+  if (user.tokenFile !== undefined && user.tokenFile !== '')
     return { kind: 'tokenFile', file: path.resolve(folder, user.tokenFile) };
-  }
-  if (user.token !== undefined && user.token !== '') {
-    return { kind: 'token', token: user.token };
-  }
+  if (user.token !== undefined && user.token !== '') return { kind: 'token', token: user.token };
   if (user.exec !== undefined) {
     const { command, args, env, apiVersion, installHint, provideClusterInfo } = user.exec;
     return {
@@ -221,15 +210,13 @@ function authOf(user: KubeconfigUser, folder: string, environment: NodeJS.Proces
       },
     };
   }
-  if (user['auth-provider'] !== undefined) {
+  if (user['auth-provider'] !== undefined)
     throw new Svc3Error(
       'BadRequest',
       `auth-provider "${user['auth-provider'].name ?? ''}" of the kubeconfig is not supported: use an exec plugin`,
     );
-  }
-  if (user.username !== undefined && user.password !== undefined) {
+  if (user.username !== undefined && user.password !== undefined)
     return { kind: 'basic', username: user.username, password: user.password };
-  }
   return { kind: 'none' };
 }
 
@@ -249,9 +236,7 @@ export async function loadKubeconfig(
   const contextName =
     options.context ??
     all.map(({ config }) => config['current-context']).find((name) => name !== undefined && name !== '');
-  if (contextName === undefined) {
-    throw new Svc3Error('BadRequest', 'the kubeconfig has no current-context');
-  }
+  if (contextName === undefined) throw new Svc3Error('BadRequest', 'the kubeconfig has no current-context');
   const { context } = find(all, 'context', contextName, (config) => config.contexts).entry;
   const { entry: clusterEntry, folder } = find(
     all,
@@ -260,12 +245,10 @@ export async function loadKubeconfig(
     (config) => config.clusters,
   );
   const { cluster } = clusterEntry;
-  if (cluster.server === undefined) {
+  if (cluster.server === undefined)
     throw new Svc3Error('BadRequest', `cluster "${context.cluster ?? ''}" of the kubeconfig has no server`);
-  }
-  if (cluster['proxy-url'] !== undefined && cluster['proxy-url'] !== '') {
+  if (cluster['proxy-url'] !== undefined && cluster['proxy-url'] !== '')
     throw new Svc3Error('BadRequest', 'proxy-url of the kubeconfig is not supported');
-  }
   const userEntry =
     context.user === undefined ? undefined : find(all, 'user', context.user, (config) => config.users);
   const user = userEntry?.entry.user ?? {};

@@ -73,11 +73,8 @@ async function run(
     child.stdout.on('data', (chunk: Buffer) => chunks.push(chunk));
     child.on('error', reject);
     child.on('close', (code, signal) => {
-      if (code === 0) {
-        resolve(Buffer.concat(chunks).toString('utf8'));
-      } else {
-        reject(new Error(`it ended with ${signal ?? `exit code ${code}`}`));
-      }
+      if (code === 0) resolve(Buffer.concat(chunks).toString('utf8'));
+      else reject(new Error(`it ended with ${signal ?? `exit code ${code}`}`));
     });
   });
 }
@@ -100,9 +97,7 @@ async function execStatus(
   }
   try {
     const { status } = JSON.parse(reply) as { status?: ExecStatus };
-    if (status !== undefined) {
-      return status;
-    }
+    if (status !== undefined) return status;
   } catch {
     // Falls through: its output may hold a secret and is not quoted.
   }
@@ -143,9 +138,7 @@ function execCredential(
     },
     async bearer() {
       const { token, expirationTimestamp } = await status();
-      if (token === undefined) {
-        return undefined;
-      }
+      if (token === undefined) return undefined;
       return expirationTimestamp === undefined ? { token } : { token, expirationTimestamp };
     },
     renew() {
@@ -172,17 +165,14 @@ function tokenFileCredential(file: string, certificate: Credential['clientCertif
   let token = '';
   let readAt = Number.NEGATIVE_INFINITY;
   const read = async (): Promise<string> => {
-    if (performance.now() - readAt > tokenFileTtlMs) {
+    if (performance.now() - readAt > tokenFileTtlMs)
       try {
         token = (await readFile(file, 'utf8')).trim();
         readAt = performance.now();
       } catch (cause) {
         // A rotation in progress: the old token usually has a while to live.
-        if (token === '') {
-          throw new Svc3Error('Unauthorized', `token file ${file} cannot be read`, { cause });
-        }
+        if (token === '') throw new Svc3Error('Unauthorized', `token file ${file} cannot be read`, { cause });
       }
-    }
     return token;
   };
   const renew = (): boolean => {

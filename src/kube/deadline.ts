@@ -10,9 +10,7 @@ export function deadline(signal: AbortSignal | undefined, ms: number, what: stri
     ms,
   );
   const forward = (): void => controller.abort(signal?.reason);
-  if (signal?.aborted === true) {
-    forward();
-  }
+  if (signal?.aborted === true) forward();
   signal?.addEventListener('abort', forward, { once: true });
   return {
     controller,

@@ -74,11 +74,8 @@ function connect(connector: buildConnector.connector, options: buildConnector.Op
   return new Promise((resolve, reject) => {
     connector(options, (error, socket) => {
       // A failure comes without a second argument, whatever undici's types say.
-      if (error === null) {
-        resolve(socket);
-      } else {
-        reject(error);
-      }
+      if (error === null) resolve(socket);
+      else reject(error);
     });
   });
 }
@@ -173,13 +170,12 @@ class PooledEndpoint implements Endpoint {
 
   /** What a pool has not sent before it was replaced is sent over the next. */
   async #moving<T>(send: (pool: ConnectionPool) => Promise<T>): Promise<T> {
-    for (let moves = 0; ; moves += 1) {
+    for (let moves = 0; ; moves += 1)
       try {
         return await send(this.#pool);
       } catch (error) {
         if (!(error instanceof ReplacedError) || moves >= movesMost) throw error;
       }
-    }
   }
 
   #createPool(): ConnectionPool {

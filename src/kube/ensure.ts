@@ -37,11 +37,10 @@ export async function ensureObject<T extends KubeObject>(
 
 /** Tries a read and a write that depends on it again when somebody else has written between the two. */
 export async function retryOnConflict<T>(readAndWrite: () => Promise<T>): Promise<T> {
-  for (let attempt = 1; ; attempt += 1) {
+  for (let attempt = 1; ; attempt += 1)
     try {
       return await readAndWrite();
     } catch (error) {
       if (attempt >= attempts || !isSvc3Error(error, 'Conflict')) throw error;
     }
-  }
 }

@@ -59,9 +59,7 @@ function isErrorReason(reason: string): reason is ErrorReason {
 }
 
 function reasonOf(code: number, reason: string | undefined): ErrorReason {
-  if (reason !== undefined && isErrorReason(reason)) {
-    return reason;
-  }
+  if (reason !== undefined && isErrorReason(reason)) return reason;
   return otherNames[reason ?? ''] ?? reasonOfCode[code] ?? (code >= 500 ? 'InternalError' : 'BadRequest');
 }
 
@@ -100,9 +98,7 @@ function detailsOf(status: Status, retryAfterSeconds: number | undefined): Error
 /** Seconds of a Retry-After header; the HTTP date form counts from `now` (milliseconds). */
 export function retryAfterOf(header: string | string[] | undefined, now = Date.now()): number | undefined {
   const text = Array.isArray(header) ? header[0] : header;
-  if (text === undefined) {
-    return undefined;
-  }
+  if (text === undefined) return undefined;
   const seconds = /^\d+$/.test(text.trim()) ? Number(text) : (Date.parse(text) - now) / 1000;
   return Number.isFinite(seconds) ? Math.max(0, seconds) : undefined;
 }
@@ -150,12 +146,8 @@ const neverSent = new Set([
 const tlsCode = /^(ERR_TLS|ERR_SSL|CERT_|UNABLE_TO_|SELF_SIGNED|DEPTH_ZERO|EPROTO)/;
 
 function codeOf(error: unknown): string {
-  if (typeof error !== 'object' || error === null) {
-    return '';
-  }
-  if (error instanceof AggregateError && error.errors.length > 0) {
-    return codeOf(error.errors[0]);
-  }
+  if (typeof error !== 'object' || error === null) return '';
+  if (error instanceof AggregateError && error.errors.length > 0) return codeOf(error.errors[0]);
   const { code } = error as { code?: unknown };
   return typeof code === 'string' ? code : '';
 }
@@ -176,9 +168,8 @@ export function errorOfConnection(cause: unknown, server: string): Svc3Error {
   const text = messageOf(
     cause instanceof AggregateError && cause.errors.length > 0 ? cause.errors[0] : cause,
   );
-  if (code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT') {
+  if (code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT')
     return new Svc3Error('Timeout', `kube-apiserver ${server} did not answer in time`, { cause });
-  }
   const what = isUntrusted(cause) ? 'cannot be trusted' : 'cannot be reached';
   return new Svc3Error('ServiceUnavailable', `kube-apiserver ${server} ${what}: ${text}`, { cause });
 }

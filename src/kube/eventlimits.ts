@@ -22,12 +22,8 @@ export function createBuckets(): (key: string) => boolean {
     buckets.delete(key);
     buckets.set(key, bucket);
     const [oldest] = buckets.keys();
-    if (buckets.size > seriesLimit && oldest !== undefined) {
-      buckets.delete(oldest);
-    }
-    if (bucket.tokens < 1) {
-      return false;
-    }
+    if (buckets.size > seriesLimit && oldest !== undefined) buckets.delete(oldest);
+    if (bucket.tokens < 1) return false;
     bucket.tokens -= 1;
     return true;
   };

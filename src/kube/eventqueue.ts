@@ -118,7 +118,7 @@ export class EventQueue {
   }
 
   async #send(write: EventWrite): Promise<void> {
-    for (let attempt = 1; ; attempt += 1) {
+    for (let attempt = 1; ; attempt += 1)
       try {
         await write.send();
         return;
@@ -129,7 +129,6 @@ export class EventQueue {
         if (attempt >= attempts || this.#isEnding) return this.#drop(write, 'unreachable');
         await sleep(backoffDelay(attempt, times));
       }
-    }
   }
 
   /** Nothing to warn of: nearly always its namespace is being deleted, and with it whatever the Event is about. */
@@ -149,9 +148,8 @@ export class EventQueue {
   #dropLeast(): void {
     for (const rank of eventRanks) {
       let most: Queued | undefined;
-      for (const queued of this.#namespaces.values()) {
+      for (const queued of this.#namespaces.values())
         if (queued[rank].size > 0 && queued.bytes > (most?.bytes ?? 0)) most = queued;
-      }
       const [write] = most?.[rank] ?? [];
       if (write === undefined) continue;
       this.#waiting.delete(write.namespace, write);

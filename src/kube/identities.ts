@@ -22,14 +22,10 @@ export function createProvenTokens() {
     has: (hash: string): boolean => (until.get(hash) ?? 0) > performance.now(),
     note(hash: string, accepted: boolean): void {
       until.delete(hash);
-      if (!accepted) {
-        return;
-      }
+      if (!accepted) return;
       until.set(hash, performance.now() + provenMs);
       const [oldest] = until.keys();
-      if (until.size > provenLimit && oldest !== undefined) {
-        until.delete(oldest);
-      }
+      if (until.size > provenLimit && oldest !== undefined) until.delete(oldest);
     },
   };
 }

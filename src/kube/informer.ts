@@ -14,15 +14,13 @@ export function createInformer<T extends KubeObject>(options: InformerOptions<T>
   let running = false;
 
   function tell(changes: readonly Change<T>[]): void {
-    for (const change of changes) {
-      for (const handler of handlers) {
+    for (const change of changes)
+      for (const handler of handlers)
         try {
           handler(change);
         } catch (error) {
           log?.error({ resource: resource.plural, err: messageOf(error) }, 'change handler threw');
         }
-      }
-    }
   }
 
   const reflector = new Reflector(options, {
@@ -43,21 +41,15 @@ export function createInformer<T extends KubeObject>(options: InformerOptions<T>
     list: (namespace) => store.list(namespace),
     byIndex: (index, value) => store.byIndex(index, value),
     addIndexes(indexes) {
-      if (running) {
-        throw new TypeError('add indexes before the informer runs');
-      }
+      if (running) throw new TypeError('add indexes before the informer runs');
       store.addIndexes(indexes);
     },
     onChange(handler) {
-      if (running) {
-        throw new TypeError('register handlers before the informer runs');
-      }
+      if (running) throw new TypeError('register handlers before the informer runs');
       handlers.push(handler);
     },
     async run(signal) {
-      if (running) {
-        throw new TypeError(`the informer of ${resource.plural} runs already`);
-      }
+      if (running) throw new TypeError(`the informer of ${resource.plural} runs already`);
       running = true;
       await reflector.run(signal);
     },

@@ -15,9 +15,7 @@ export function createLineSplitter(
   let held = 0;
 
   function take(last: Buffer): string {
-    if (pieces.length === 0) {
-      return cut(last).toString('utf8');
-    }
+    if (pieces.length === 0) return cut(last).toString('utf8');
     const line = cut(Buffer.concat([...pieces, last])).toString('utf8');
     pieces = [];
     held = 0;
@@ -33,9 +31,7 @@ export function createLineSplitter(
       for (let end = buffer.indexOf(newline); end !== -1; end = buffer.indexOf(newline, start)) {
         const line = take(buffer.subarray(start, end));
         start = end + 1;
-        if (line !== '') {
-          onLine(line);
-        }
+        if (line !== '') onLine(line);
       }
       if (start < buffer.length) {
         pieces.push(buffer.subarray(start));

@@ -26,9 +26,7 @@ function isEnd(text: Buffer, at: number): boolean {
  */
 export function cutManagedFields(text: Buffer): Buffer {
   const from = text.indexOf(start);
-  if (from === -1) {
-    return text;
-  }
+  if (from === -1) return text;
   for (let at = text.indexOf(end, from); at !== -1; at = text.indexOf(end, at + 1)) {
     const after = at + end.length;
     if (isEnd(text, after)) {

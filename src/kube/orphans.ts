@@ -13,16 +13,12 @@ let subscribed = false;
  * connection breaks, and its error would then end the process.
  */
 export function dropOrphanedStreams(): void {
-  if (subscribed) {
-    return;
-  }
+  if (subscribed) return;
   subscribed = true;
   diagnostics.subscribe(channel, (message) => {
     const { stream } = message as { stream: { readonly sentHeaders?: unknown } & ClientHttp2Stream };
     // Streams that were asked for have headers that were sent.
-    if (stream.sentHeaders !== undefined) {
-      return;
-    }
+    if (stream.sentHeaders !== undefined) return;
     stream.on('error', () => undefined);
     queueMicrotask(() => stream.close(constants.NGHTTP2_CANCEL));
   });

@@ -57,13 +57,9 @@ interface Series {
 export function shortenNote(text: string, limit = noteBytes): string {
   const line = printable(text);
   const bytes = Buffer.from(line, 'utf8');
-  if (bytes.length <= limit) {
-    return line;
-  }
+  if (bytes.length <= limit) return line;
   let end = limit - 3;
-  while (((bytes[end] ?? 0) & 0xc0) === 0x80) {
-    end -= 1;
-  }
+  while (((bytes[end] ?? 0) & 0xc0) === 0x80) end -= 1;
   return `${bytes.subarray(0, end).toString('utf8')}…`;
 }
 

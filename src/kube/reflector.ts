@@ -43,18 +43,14 @@ interface WatchEvent<T> {
 
 /** Versions are decimal numbers that can be compared (KEP-5504); anything else is not ordered. */
 export function isNotNewer(version: string, than: string): boolean {
-  if (!isDecimal(version) || !isDecimal(than)) {
-    return false;
-  }
+  if (!isDecimal(version) || !isDecimal(than)) return false;
   return version.length === than.length ? version <= than : version.length < than.length;
 }
 
 function isDecimal(text: string): boolean {
   for (let i = 0; i < text.length; i += 1) {
     const code = text.charCodeAt(i);
-    if (code < 48 || code > 57) {
-      return false;
-    }
+    if (code < 48 || code > 57) return false;
   }
   return text !== '';
 }
@@ -125,9 +121,7 @@ export class Reflector<T extends KubeObject> {
         if (step === 'watch' && this.#wasAlive()) {
           count.watched();
           failures = 0;
-        } else {
-          failures = count.failed(step, error);
-        }
+        } else failures = count.failed(step, error);
         if (mustRelist(error) || (step === 'watch' && this.#countSilentWatch())) step = 'list';
         this.#logFailure(error, failures, step === 'list');
       }
@@ -282,8 +276,6 @@ function mustRelist(error: unknown): boolean {
 }
 
 function dropManagedFields<T extends KubeObject>(object: T): T {
-  if (object.metadata?.managedFields !== undefined) {
-    delete object.metadata.managedFields;
-  }
+  if (object.metadata?.managedFields !== undefined) delete object.metadata.managedFields;
   return object;
 }

@@ -20,9 +20,7 @@ export function warningsOf(headers: Headers): string[] {
  */
 export function decode(text: string, headers: Headers): unknown {
   const type = String(headers['content-type'] ?? '');
-  if (!type.includes('json')) {
-    return text;
-  }
+  if (!type.includes('json')) return text;
   try {
     return JSON.parse(text);
   } catch (cause) {

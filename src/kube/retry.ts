@@ -23,16 +23,10 @@ function isIdempotent(request: RawRequest): boolean {
 }
 
 function mayRepeat(request: RawRequest, { error, neverSent }: Failure): boolean {
-  if (!isSvc3Error(error) || isUntrusted(error.cause)) {
-    return false;
-  }
-  if (neverSent || error.reason === 'TooManyRequests') {
-    return true;
-  }
+  if (!isSvc3Error(error) || isUntrusted(error.cause)) return false;
+  if (neverSent || error.reason === 'TooManyRequests') return true;
   // With Retry-After the server says that it has refused before doing anything.
-  if (error.reason === 'ServiceUnavailable' && error.details.retryAfterSeconds !== undefined) {
-    return true;
-  }
+  if (error.reason === 'ServiceUnavailable' && error.details.retryAfterSeconds !== undefined) return true;
   return isIdempotent(request) && leavesOpen(error);
 }
 
@@ -49,9 +43,7 @@ export function retryDelay(
   leftMs: number,
   random: () => number = Math.random,
 ): number | undefined {
-  if (attempt >= attempts || !mayRepeat(request, failure)) {
-    return undefined;
-  }
+  if (attempt >= attempts || !mayRepeat(request, failure)) return undefined;
   const retryAfter = isSvc3Error(failure.error) ? failure.error.details.retryAfterSeconds : undefined;
   const delay =
     retryAfter === undefined ? backoffDelay(attempt, times, random) : retryAfter * 1000 + random() * 250;

@@ -28,11 +28,8 @@ interface Index<T extends KubeObject> {
 function addToIndex<T extends KubeObject>(index: Index<T>, object: T): void {
   for (const value of index.of(object)) {
     const found = index.values.get(value);
-    if (found === undefined) {
-      index.values.set(value, new Set([object]));
-    } else {
-      found.add(object);
-    }
+    if (found === undefined) index.values.set(value, new Set([object]));
+    else found.add(object);
   }
 }
 
@@ -40,9 +37,7 @@ function removeFromIndex<T extends KubeObject>(index: Index<T>, object: T): void
   for (const value of index.of(object)) {
     const found = index.values.get(value);
     found?.delete(object);
-    if (found?.size === 0) {
-      index.values.delete(value);
-    }
+    if (found?.size === 0) index.values.delete(value);
   }
 }
 

@@ -144,10 +144,9 @@ class Caller {
           continue;
         }
         const delay = retryDelay(request, failure, failures, until - performance.now());
-        if (delay === undefined) {
+        if (delay === undefined)
           // Time ran out between two tries: what was wrong before says more.
           throw earlier !== undefined && isSvc3Error(failure.error, 'Timeout') ? earlier : failure.error;
-        }
         earlier = failure.error;
         await sleep(delay, undefined, request.signal === undefined ? {} : { signal: request.signal });
       }
@@ -171,9 +170,8 @@ class Caller {
       code = reply.statusCode;
       if (code >= 400) this.#refuse(code, reply.text, reply.headers);
       this.#identity.answered(code);
-      if (request.onWarning !== undefined) {
+      if (request.onWarning !== undefined)
         for (const warning of warningsOf(reply.headers)) request.onWarning(warning);
-      }
       return { status: code, headers: reply.headers, body: decode(reply.text, reply.headers) };
     } catch (error) {
       const failure = this.#failureOf(error, { aborted: cut.reason !== undefined, reason: cut.reason });

@@ -18,8 +18,7 @@ export function parseRange(header: string | undefined, size: number): ByteRange 
   const [, first = '', last = ''] = match;
   const start = first === '' ? Math.max(0, size - Number(last)) : Number(first);
   const end = first === '' || last === '' ? size - 1 : Math.min(Number(last), size - 1);
-  if (start >= size || start > end) {
+  if (start >= size || start > end)
     throw new Svc3Error('RangeNotSatisfiable', `Range: the file has ${size} bytes`);
-  }
   return { start, end };
 }

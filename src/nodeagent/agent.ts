@@ -85,7 +85,7 @@ export function createNodeAgent({ client, recorder, log, metrics, settings }: Ag
   const metadata = { name: settings.NODE_NAME, uid: settings.NODE_NAME };
   const node = { apiVersion: 'v1', kind: 'Node', metadata };
   const duties: Duty[] = [];
-  if (settings.SVC3_CERTS_DIRECTORY !== undefined) {
+  if (settings.SVC3_CERTS_DIRECTORY !== undefined)
     duties.push(
       createInsecureRegistriesDuty({
         informers,
@@ -100,7 +100,6 @@ export function createNodeAgent({ client, recorder, log, metrics, settings }: Ag
           : { containerdConfig: settings.SVC3_CONTAINERD_CONFIG }),
       }),
     );
-  }
   const devices = devicesOf(settings);
   if (devices !== undefined) duties.push(createDevicesDuty({ client, informers, log, ...devices }));
   return {

@@ -21,9 +21,8 @@ export async function reconcileCerts(
   await mkdir(directory, { recursive: true });
   const present = await foldersOf(directory);
   const result = { written: [] as string[], removed: [] as string[], foreign: [] as string[] };
-  for (const folder of present) {
+  for (const folder of present)
     if (!wanted.has(folder) && (await remove(join(directory, folder)))) result.removed.push(folder);
-  }
   for (const [folder, content] of wanted) {
     const state = present.includes(otherName(folder))
       ? 'foreign'

@@ -33,9 +33,8 @@ function trusted(server: string): Trusted {
  */
 export function hostsFiles(servers: readonly string[]): Map<string, string> {
   const byFolder = new Map<string, Trusted[]>();
-  for (const server of servers.flatMap(readable)) {
+  for (const server of servers.flatMap(readable))
     for (const folder of server.folders) byFolder.set(folder, [...(byFolder.get(folder) ?? []), server]);
-  }
   return new Map([...byFolder].map(([folder, entries]) => [folder, hostsToml(entries)]));
 }
 
@@ -69,9 +68,8 @@ export function otherConfigPath(configToml: string, directory: string): string |
   for (const line of configToml.split('\n')) {
     section = /^\s*\[([^[\]]+)\]/.exec(line)?.[1] ?? section;
     const [, configured] = /^\s*config_path\s*=\s*["'](.+)["']/.exec(line) ?? [];
-    if (configured !== undefined && section.trim().endsWith('.registry')) {
+    if (configured !== undefined && section.trim().endsWith('.registry'))
       return configured.split(':').includes(directory) ? undefined : configured;
-    }
   }
   return undefined;
 }

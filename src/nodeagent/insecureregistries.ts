@@ -49,9 +49,8 @@ export function createInsecureRegistriesDuty(options: InsecureRegistriesOptions)
 
   /** Once as long as it is so. */
   function tell(reason: string, subjects: readonly string[], message: (subject: string) => string): void {
-    for (const key of told) {
+    for (const key of told)
       if (key.startsWith(`${reason}/`) && !subjects.includes(key.slice(reason.length + 1))) told.delete(key);
-    }
     for (const subject of subjects) {
       if (told.has(`${reason}/${subject}`)) continue;
       told.add(`${reason}/${subject}`);

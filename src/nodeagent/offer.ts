@@ -48,13 +48,10 @@ export function kvmDevices({ hardware }: OfferInput): Device[] {
 
 /** Device nodes and addresses of the bundle. Errors: Conflict with a sentence for the pod's owner. */
 export function allocateGpu(input: OfferInput, hostDevices: string): ContainerAllocation {
-  if (!input.isEnabled) {
-    throw new Svc3Error('Conflict', 'the node is not enabled for GPU passthrough');
-  }
+  if (!input.isEnabled) throw new Svc3Error('Conflict', 'the node is not enabled for GPU passthrough');
   const found = verdict(input);
-  if (found.kind === 'none') {
+  if (found.kind === 'none')
     throw new Svc3Error('Conflict', `the node has no GPU bundle to give: ${found.reason}`);
-  }
   const names = ['vfio', ...found.bundle.groups.map(String)];
   return {
     envs: { [gpuAddressesEnv]: found.bundle.addresses.join(',') },

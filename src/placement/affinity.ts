@@ -133,23 +133,21 @@ export class AffinityRules {
 
   #places({ topologyKey }: { readonly topologyKey: string }, isMeant: (pod: Labels) => boolean): Places {
     const places = new Map<string, number>();
-    for (const { node, neighbour } of this.#inventory.neighboursIn(this.#request.namespace)) {
+    for (const { node, neighbour } of this.#inventory.neighboursIn(this.#request.namespace))
       if (isMeant(neighbour?.labels ?? {})) countIn(places, this.#placeOf(node, topologyKey));
-    }
     return places;
   }
 
   /** Required anti-affinity of those that are there and select this VM. */
   #termsAgainst(): Counted[] {
     const byKey = new Map<string, Map<string, number>>();
-    for (const { node, neighbour } of this.#inventory.neighboursIn(this.#request.namespace)) {
+    for (const { node, neighbour } of this.#inventory.neighboursIn(this.#request.namespace))
       for (const { labelSelector, topologyKey } of neighbour?.repels ?? []) {
         if (!isSelected(labelSelector, this.#own.labels)) continue;
         const places = byKey.get(topologyKey) ?? new Map<string, number>();
         countIn(places, this.#placeOf(node, topologyKey));
         byKey.set(topologyKey, places);
       }
-    }
     return [...byKey].map(([topologyKey, places]) => ({ term: { topologyKey }, places }));
   }
 
@@ -170,9 +168,8 @@ export class AffinityRules {
       placeOfNode.set(name, place);
       places.set(place, 0);
     }
-    for (const { node, neighbour } of this.#inventory.neighboursIn(this.#request.namespace)) {
+    for (const { node, neighbour } of this.#inventory.neighboursIn(this.#request.namespace))
       if (isSelected(labelSelector, neighbour?.labels ?? {})) countIn(places, placeOfNode.get(node));
-    }
     const counts = [...places.values()];
     return { constraint, places, least: Math.min(...counts), most: Math.max(0, ...counts) };
   }

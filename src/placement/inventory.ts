@@ -236,9 +236,8 @@ export class Inventory {
       state.usedPorts.set(key, after);
       return;
     }
-    for (const dimension of dimensionsOfPort(this.ranges, port)) {
+    for (const dimension of dimensionsOfPort(this.ranges, port))
       state.used[dimension] = (state.used[dimension] as number) + sign;
-    }
     let users = this.#portUsers.get(key);
     if (after === 0) {
       state.usedPorts.delete(key);

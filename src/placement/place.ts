@@ -228,13 +228,11 @@ function excludes(facts: ClassFacts, request: PlacementRequest): string | undefi
 export function excludesForGood(facts: ClassFacts, request: PlacementRequest): string | undefined {
   if (!toleratesAll(facts.taints, request.tolerations)) return reasons.taints;
   if (facts.operatingSystem !== 'linux') return reasons.operatingSystem;
-  if (request.architecture !== undefined && facts.architecture !== request.architecture) {
+  if (request.architecture !== undefined && facts.architecture !== request.architecture)
     return reasons.architecture(request.architecture);
-  }
   if (facts.reservedFor !== undefined && facts.reservedFor !== request.namespace) return reasons.reserved;
-  if (request.tag !== undefined && request.tagRequired && !facts.tags.includes(request.tag)) {
+  if (request.tag !== undefined && request.tagRequired && !facts.tags.includes(request.tag))
     return reasons.tag(request.tag);
-  }
   if (request.gpu && !facts.gpuEnabled) return reasons.gpuDisabled;
   if (request.gpu && !facts.hasGpu) return reasons.gpuMissing;
   if (acceleratorOn(facts, request) === 'kvm' && facts.kvm === 'None') return reasons.noKvm;
@@ -302,13 +300,11 @@ function requestsOn(request: PlacementRequest, accelerator: Accelerator, ranges:
   vector[PODS] = 1;
   vector[GPU] = request.gpu ? 1 : 0;
   vector[KVM] = accelerator === 'kvm' ? 1 : 0;
-  for (const service of request.services) {
+  for (const service of request.services)
     if (ranges[service] !== undefined) addTo(vector, serviceDimension[service]);
-  }
   // A reserved port that lies in a service's range leaves one less for the service.
-  for (const port of request.reservedPorts) {
+  for (const port of request.reservedPorts)
     for (const dimension of dimensionsOfPort(ranges, port)) addTo(vector, dimension);
-  }
   return vector;
 }
 
@@ -366,9 +362,8 @@ function countMissing(
   const masks = new Map<number, number>();
   nodeClass.tree.countMissing(need, masks);
   const taken = new Set<NodeState>();
-  for (const port of request.reservedPorts) {
+  for (const port of request.reservedPorts)
     for (const state of inventory.usersOf(port)) if (state.class === nodeClass) taken.add(state);
-  }
   // The tree counted these by what they lack; they are counted by their taken port instead.
   for (const state of taken) {
     const mask = missing(state.free, need);

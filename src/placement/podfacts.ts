@@ -128,12 +128,11 @@ function raise(into: ResourceVector, amounts: ResourceVector): void {
 /** As kube-scheduler counts: those of containers and sidecars. */
 function hostPortsOf({ spec }: Pod): HostPort[] {
   const ports: HostPort[] = [];
-  for (const container of [...spec.containers, ...(spec.initContainers ?? []).filter(isSidecar)]) {
+  for (const container of [...spec.containers, ...(spec.initContainers ?? []).filter(isSidecar)])
     for (const { hostPort, containerPort, protocol } of container.ports ?? []) {
       const port = hostPort ?? (spec.hostNetwork === true ? containerPort : undefined);
       if (port !== undefined && port !== 0)
         ports.push({ port, protocol: protocol === 'UDP' ? 'UDP' : 'TCP' });
     }
-  }
   return ports;
 }

@@ -57,9 +57,8 @@ function classesOf(inventory: Inventory, request: PlacementRequest): ReadonlySet
   const rules = new AffinityRules(inventory, request);
   const named = nodeName === undefined ? inventory.nodes() : [inventory.node(nodeName)];
   const found = new Set<ClassFacts>();
-  for (const state of named) {
+  for (const state of named)
     if (state?.class !== undefined && rules.refusesNode(state) === undefined) found.add(state.class.facts);
-  }
   return found;
 }
 

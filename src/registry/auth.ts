@@ -56,9 +56,8 @@ export function parseChallenge(header: string | undefined): Challenge | undefine
 
 function parametersIn(part: string): Record<string, string> {
   const parameters: Record<string, string> = {};
-  for (const match of part.matchAll(/([\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,]+))/g)) {
+  for (const match of part.matchAll(/([\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,]+))/g))
     parameters[(match[1] ?? '').toLowerCase()] = (match[2] ?? match[3] ?? '').replaceAll(/\\(.)/g, '$1');
-  }
   return parameters;
 }
 
@@ -116,9 +115,8 @@ export function createAuthorizer(options: {
       if (
         url === null ||
         (url.protocol !== 'https:' && !(options.allowPlainRealm && url.protocol === 'http:'))
-      ) {
+      )
         throw new Svc3Error('BadGateway', `registry ${registry} names a token service that is not https`);
-      }
       way = { realm, service: asked.parameters['service'] };
       // A 401 in spite of a token says that it ended early (or was revoked): the next request gets a new one.
       tokens.delete(scope);

@@ -361,12 +361,11 @@ function checkedManifest(got: {
   where: string;
 }): FetchedManifest {
   const digest = sha256(got.bytes);
-  if (got.name.startsWith('sha256:') && got.name !== digest) {
+  if (got.name.startsWith('sha256:') && got.name !== digest)
     throw new Svc3Error(
       'BadGateway',
       `${got.where} sent a manifest that does not match its digest ${got.name}`,
     );
-  }
   const manifest = parseManifest(got.bytes, got.where);
   const mediaType = manifest.mediaType ?? got.contentType?.split(';', 1)[0] ?? mediaTypes.ociManifest;
   return { digest, mediaType, bytes: got.bytes, manifest };

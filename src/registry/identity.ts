@@ -50,9 +50,8 @@ function readServer(server: string, field: string): RegistryIdentity {
     throw invalidField(field, why);
   };
   const { scheme, address } = addressPattern.exec(server)?.groups ?? {};
-  if (scheme === undefined || address === undefined) {
+  if (scheme === undefined || address === undefined)
     return refuse('must begin with https:// or http://, e.g. https://registry.example.com');
-  }
   const extra = extraOf(address);
   if (extra !== undefined) return refuse(extra);
   const { host: written = '', port: portText } = hostPattern.exec(address)?.groups ?? {};

@@ -122,13 +122,12 @@ async function deleteNow(
   repository: string,
   digests: readonly string[],
 ): Promise<readonly string[]> {
-  for (const [index, digest] of digests.entries()) {
+  for (const [index, digest] of digests.entries())
     try {
       await client.deleteManifest(repository, digest);
     } catch {
       return digests.slice(index);
     }
-  }
   return [];
 }
 

@@ -18,7 +18,7 @@ export async function* pieces(
   const buffers: Buffer[] = [];
   let turn = 0;
   let held = 0;
-  for await (const chunk of source) {
+  for await (const chunk of source)
     for (let at = 0; at < chunk.length;) {
       // Taken from the system only when it is needed: most blobs are small.
       const buffer = (buffers[turn] ??= Buffer.allocUnsafeSlow(size));
@@ -30,7 +30,6 @@ export async function* pieces(
       turn = (turn + 1) % bufferCount;
       held = 0;
     }
-  }
   if (held > 0) yield (buffers[turn] ?? Buffer.alloc(0)).subarray(0, held);
 }
 

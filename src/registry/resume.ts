@@ -41,7 +41,7 @@ async function* resuming(
 ): AsyncGenerator<Buffer> {
   const ended = signal === undefined ? abandoned : AbortSignal.any([abandoned, signal]);
   let at = start;
-  for (let resumes = 0; at < size; resumes += 1) {
+  for (let resumes = 0; at < size; resumes += 1)
     try {
       for await (const chunk of addAbortSignal(abandoned, await open(at))) {
         const bytes = chunk as Buffer;
@@ -68,5 +68,4 @@ async function* resuming(
       if (isFinal) throw error;
       await delay(backoffDelay(resumes + 1, times), undefined, { signal: ended });
     }
-  }
 }

@@ -63,11 +63,9 @@ async function firstOf(pieces: Pieces, isWanted: (name: string) => boolean): Pro
     const type = tarType(header);
     const own = sizeIn(header);
     if (own === undefined) throw pieces.noArchive();
-    if (type === 'x' || type === 'L') {
-      Object.assign(extended, await extensionOf(pieces, type, own));
-    } else if (isPassedOver(type)) {
-      await pieces.skip(padded(own));
-    } else {
+    if (type === 'x' || type === 'L') Object.assign(extended, await extensionOf(pieces, type, own));
+    else if (isPassedOver(type)) await pieces.skip(padded(own));
+    else {
       const { name = tarName(header), size = own } = extended;
       if (isFile(type) && isWanted(name)) return { name, size };
       if (hasContent(type)) await pieces.skip(padded(size));

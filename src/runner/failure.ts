@@ -63,9 +63,8 @@ const signs: readonly [RegExp, RunnerReason, string][] = [
 /** What an exit that nobody asked for means. */
 export function diagnoseExit(exit: MachineExit, started: boolean): RunnerFailure {
   const words = lastLine(exit.stderr);
-  if (exit.outOfMemory) {
+  if (exit.outOfMemory)
     return new RunnerFailure('OutOfMemory', "QEMU was killed: the pod's memory limit was reached");
-  }
   const sign = started ? undefined : signs.find(([pattern]) => pattern.test(exit.stderr));
   if (sign !== undefined) return new RunnerFailure(sign[1], `${sign[2]}: ${words}`);
   const how = exit.signal === null ? `ended with code ${exit.code}` : `was killed by ${exit.signal}`;

@@ -25,12 +25,11 @@ export async function findDisk(volume: string): Promise<BaseDisk> {
   const folder = join(volume, 'disk');
   const names = (await readdir(folder).catch(() => [])).filter((name) => diskName.test(name)).sort();
   const [name] = names;
-  if (name === undefined) {
+  if (name === undefined)
     throw new RunnerFailure(
       'DiskMissing',
       'the image has no /disk/<file>.{qcow2,raw,img} (or the container runtime does not support image volumes: containerd 2.1 or newer is needed)',
     );
-  }
   if (names.length > 1)
     throw new RunnerFailure('ImageInvalid', `the image has more than one disk: ${names.join(', ')}`);
   return inspectDisk(join(folder, name));

@@ -17,9 +17,8 @@ export async function changePorts(
 ): Promise<PortChange> {
   for (const port of without(before, after)) await guest.close(port, address);
   const refused = new Map<RunnerPort, string>();
-  for (const port of without(after, before)) {
+  for (const port of without(after, before))
     await guest.open(port, address).catch((error: unknown) => refused.set(port, messageOf(error)));
-  }
   return {
     ports: after.filter((port) => !refused.has(port)),
     message: refused.size === 0 ? undefined : [...refused.values()].join('; '),

@@ -173,12 +173,11 @@ async function prepareFirmware(
     if (kind === 'bios') return { kind: 'bios' };
   }
   const { code, vars: template } = firmwareFiles[spec.architecture];
-  if (!existsSync(code) || !existsSync(template)) {
+  if (!existsSync(code) || !existsSync(template))
     throw new RunnerFailure(
       'FirmwareMissing',
       `this runner image has no UEFI firmware for ${spec.architecture} (${code})`,
     );
-  }
   const vars = varsPath(folders);
   if (!existsSync(vars))
     await asStorage('the variables of the firmware', () =>

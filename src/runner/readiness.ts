@@ -86,11 +86,10 @@ function failed(
     isLate,
   }: { readonly failures: number; readonly mustAnswer: boolean; readonly isLate: boolean },
 ): GuestReadiness | undefined {
-  if (guestReachable) {
+  if (guestReachable)
     return failures < failureThreshold
       ? undefined
       : { guestReachable: false, guestReady: false, readiness: 'NotAnswering' };
-  }
   if (!isLate || guestReady === true) return undefined;
   return { guestReachable: false, guestReady: !mustAnswer, readiness: 'NotAnswering' };
 }

@@ -368,9 +368,7 @@ export class Supervisor {
         return;
       }
       this.status.update({ powerState: 'Suspended', standby: 'Idle', message: 'the guest waits for a VM' });
-    } else {
-      this.status.update({ standby: 'Idle' });
-    }
+    } else this.status.update({ standby: 'Idle' });
     this.#options.log.info({}, 'the guest waits for a VM');
   }
 

@@ -124,9 +124,8 @@ export function verifyControlToken(
   expected: ExpectedClaims,
 ): ControlClaims {
   const [head, body, signature, ...rest] = token.split('.');
-  if (head !== prefix || body === undefined || signature === undefined || rest.length > 0) {
+  if (head !== prefix || body === undefined || signature === undefined || rest.length > 0)
     throw new TokenError('not a control token');
-  }
   const signed = Buffer.from(`${head}.${body}`);
   const bytes = Buffer.from(signature, 'base64url');
   if (!keys.some((key) => verify(null, signed, key, bytes))) throw new TokenError('signed by no known key');
@@ -156,8 +155,7 @@ function readClaims(body: string): ControlClaims {
     typeof claims.exp !== 'number' ||
     !controlActions.some((action) => action === claims.action) ||
     (claims.once !== undefined && typeof claims.once !== 'string')
-  ) {
+  )
     throw new TokenError('claims are incomplete');
-  }
   return claims as ControlClaims;
 }

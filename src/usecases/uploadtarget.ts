@@ -120,7 +120,7 @@ export function createUploadTargets(client: KubeClient): UploadTargets {
       return disk?.metadata.uid;
     },
     async handOver(target, upload) {
-      for (let attempt = 1; ; attempt += 1) {
+      for (let attempt = 1; ; attempt += 1)
         try {
           return await handOverOnce(target, upload);
         } catch (error) {
@@ -129,7 +129,6 @@ export function createUploadTargets(client: KubeClient): UploadTargets {
           if (taken !== undefined) return taken;
           throw error;
         }
-      }
     },
     takenBy,
   };

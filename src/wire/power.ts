@@ -24,7 +24,7 @@ export function powerRequest(vm: Vm, command: PowerCommand): PowerRequest {
   const isOnce = command === 'revert' || command === 'restart';
   const underWay = !isOnce && vm.spec.powerState === verb.to && state !== verb.to;
   const staysDown = command === 'stop' && isDownByItself(vm);
-  if (!fits(vm, command) && !staysDown && !(underWay && state !== 'Failed' && state !== 'Pending')) {
+  if (!fits(vm, command) && !staysDown && !(underWay && state !== 'Failed' && state !== 'Pending'))
     throw new Svc3Error(
       'Conflict',
       `VM ${name} is ${state}, ${command} needs it to be ${verb.from.join(' or ')}`,
@@ -37,7 +37,6 @@ export function powerRequest(vm: Vm, command: PowerCommand): PowerRequest {
         },
       },
     );
-  }
   if (command === 'revert') return { powerState: verb.to, revertRequest: randomUUID() };
   if (command === 'start') return { powerState: verb.to, startRequest: randomUUID() };
   if (command === 'restart') return { powerState: verb.to, restartRequest: randomUUID() };

@@ -60,7 +60,7 @@ async function awaitManifest(
   reference: ImageReference,
   signal: AbortSignal,
 ): Promise<void> {
-  for (let looks = 0; ; looks += 1) {
+  for (let looks = 0; ; looks += 1)
     try {
       await client.manifest(reference.repository, manifestName(reference), { signal });
       return;
@@ -70,7 +70,6 @@ async function awaitManifest(
       if (waitMs === undefined) throw new UploadLost(error);
       await delay(waitMs, undefined, { signal });
     }
-  }
 }
 
 async function openRemote(

@@ -70,7 +70,7 @@ function isFull(error: unknown): boolean {
 async function* blocks(source: Readable): AsyncGenerator<Buffer> {
   const block = Buffer.allocUnsafeSlow(blockBytes);
   let held = 0;
-  for await (const chunk of source as AsyncIterable<Buffer>) {
+  for await (const chunk of source as AsyncIterable<Buffer>)
     for (let at = 0; at < chunk.length;) {
       const copied = chunk.copy(block, held, at);
       at += copied;
@@ -79,6 +79,5 @@ async function* blocks(source: Readable): AsyncGenerator<Buffer> {
       yield block;
       held = 0;
     }
-  }
   if (held > 0) yield block.subarray(0, held);
 }

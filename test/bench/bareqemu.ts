@@ -36,9 +36,8 @@ export function qemuOf(guest: string): number {
   for (const entry of readdirSync('/proc')) {
     if (!/^\d+$/.test(entry) || !existsSync(`/proc/${entry}/cmdline`)) continue;
     const line = argumentsOf(Number(entry));
-    if (/qemu-system/.test(line[0] ?? '') && line.some((part) => part.startsWith(`guest=${guest},`))) {
+    if (/qemu-system/.test(line[0] ?? '') && line.some((part) => part.startsWith(`guest=${guest},`)))
       return Number(entry);
-    }
   }
   throw new Error(`no QEMU runs a guest ${guest}`);
 }

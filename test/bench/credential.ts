@@ -105,11 +105,10 @@ interface Filling {
 }
 
 async function until(isTrue: () => boolean | Promise<boolean>, stepMs = 5): Promise<void> {
-  while (!(await isTrue())) {
+  while (!(await isTrue()))
     await new Promise((resolve) => {
       setTimeout(resolve, stepMs);
     });
-  }
 }
 
 /** Times of the writes to Secrets are those when they were answered. */

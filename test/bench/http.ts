@@ -384,7 +384,7 @@ async function measure(): Promise<Outcome> {
       const few = Math.max(1, Math.round(most / 10));
       // Code is compiled and caches are warm before anything counts.
       for (const index of cases().keys()) await compareNth(index, few, 1);
-      for (const clients of new Set([1, few, most])) {
+      for (const clients of new Set([1, few, most]))
         for (const [index, each] of cases().entries()) {
           const found = await compareNth(index, clients, turns);
           rows.push(rowOf(each.name, clients, 'svc3', found.ours));
@@ -392,7 +392,6 @@ async function measure(): Promise<Outcome> {
           if (found.bare !== undefined) rows.push(rowOf(each.name, clients, 'a bare proxy', found.bare));
           figures.push(...figuresOf(each, clients, found));
         }
-      }
       const { peakRssMB } = usageOf(sides.ours.pid);
       figures.push({ what: 'RSS of the api at its peak, MB', value: peakRssMB, atMost: 200 });
       return { rows, figures };

@@ -50,9 +50,8 @@ async function help(): Promise<string> {
   for (const [name, load] of Object.entries(benchmarks)) {
     const { about, settings = {} } = (await load()).benchmark;
     lines.push(`  ${name.padEnd(12)}${about}`);
-    for (const [variable, meaning] of Object.entries(settings)) {
+    for (const [variable, meaning] of Object.entries(settings))
       lines.push(`  ${''.padEnd(12)}  ${variable}: ${meaning}`);
-    }
   }
   return lines.join('\n');
 }

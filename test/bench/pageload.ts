@@ -83,12 +83,11 @@ function follow(): void {
     const events = (left + chunk).split('\n\n');
     left = events.pop() ?? '';
     const now = Date.now();
-    for (const event of events) {
+    for (const event of events)
       if (event.startsWith('event: part\n')) parts += 1;
       else if (event.startsWith('event: snapshot\n') && !isOpen) onOpen();
       else if (event.startsWith('event: change\n'))
         for (const [, index] of event.matchAll(/"owner":"(\d+)"/g)) came.push([Number(index), now]);
-    }
   });
 }
 

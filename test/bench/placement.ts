@@ -82,7 +82,7 @@ function fill(inventory: Inventory, nodes: number): void {
         kvm: 1000,
       }),
     );
-    for (let vm = 0; vm < 10; vm++) {
+    for (let vm = 0; vm < 10; vm++)
       inventory.setPod(
         aPod(`${i}-${vm}`, `node-${i}`, {
           cpu: (i * 31 + vm * 17) % 3,
@@ -90,7 +90,6 @@ function fill(inventory: Inventory, nodes: number): void {
           ports: [{ port: 8822 + vm, protocol: 'TCP' }],
         }),
       );
-    }
   }
 }
 

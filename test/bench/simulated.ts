@@ -52,9 +52,8 @@ export async function simulatedCluster(nodes: readonly SimulatedNodeSpec[]): Pro
   try {
     const operatorKubeconfigPath = await tokenKubeconfig(controlPlane);
     await installDefinitions(client);
-    for (const name of [namespace, 'svc3-system', 'svc3-credentials', 'svc3-node']) {
+    for (const name of [namespace, 'svc3-system', 'svc3-credentials', 'svc3-node'])
       await client.create(namespaces, { metadata: { name } });
-    }
     const ending = new AbortController();
     const informers = {
       pods: createInformer<Pod>({ client, resource: pods }),

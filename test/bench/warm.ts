@@ -141,7 +141,7 @@ async function exported({ client }: LocalRunner, withMemory: boolean): Promise<v
 async function startsOf(image: string): Promise<{ warm: number[]; cold: number[] }> {
   const taken: { warm: number[]; cold: number[] } = { warm: [], cold: [] };
   const ways = [true, false];
-  for (let turn = -1; turn < Math.max(1, size('SVC3_BENCH_STARTS', 7)); turn += 1) {
+  for (let turn = -1; turn < Math.max(1, size('SVC3_BENCH_STARTS', 7)); turn += 1)
     for (const isWarm of turn % 2 === 0 ? ways : ways.toReversed()) {
       const runner = await start(image, { warm: isWarm });
       await untilBanner({ host: '127.0.0.1', port: runner.sshPort });
@@ -151,7 +151,6 @@ async function startsOf(image: string): Promise<{ warm: number[]; cold: number[]
       // The first of each brings everything into the page cache.
       if (turn >= 0) taken[isWarm ? 'warm' : 'cold'].push(tookMs);
     }
-  }
   return taken;
 }
 

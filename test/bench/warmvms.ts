@@ -157,13 +157,12 @@ async function deploysOf(world: World): Promise<Deploys> {
     [warmImage, taken.warm],
     [plainImage, taken.cold],
   ] as const;
-  for (let turn = -1; turn < Math.max(1, size('SVC3_BENCH_DEPLOYS', 5)); turn += 1) {
+  for (let turn = -1; turn < Math.max(1, size('SVC3_BENCH_DEPLOYS', 5)); turn += 1)
     for (const [image, into] of turn % 2 === 0 ? ways : ways.toReversed()) {
       const tookMs = await deployOnce(world, image);
       // The first of each has its image pulled.
       if (turn >= 0) into.push(tookMs);
     }
-  }
   return taken;
 }
 

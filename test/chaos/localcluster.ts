@@ -48,10 +48,9 @@ export async function bringUp(
  */
 async function giveWeight(places: Places): Promise<void> {
   const weights = { 'cpu.shares': '8192', 'cpu.weight': '800' };
-  for (const hierarchy of await hierarchies()) {
+  for (const hierarchy of await hierarchies())
     for (const [file, weight] of Object.entries(weights)) {
       const path = join(hierarchy, cgroupOf(places), file);
       if (existsSync(path)) await writeFile(path, weight);
     }
-  }
 }

@@ -52,7 +52,7 @@ const tries = 4;
 
 async function missingOn({ status }: Vm, expected: readonly string[], ssh: Ssh): Promise<string[]> {
   const address = { ip: status?.ip ?? '', port: status?.ports?.ssh ?? 0 };
-  for (let attempt = 1; ; attempt++) {
+  for (let attempt = 1; ; attempt++)
     try {
       const found = (await ssh(address, 'ls')).split('\n');
       return expected.filter((marker) => !found.includes(marker));
@@ -62,5 +62,4 @@ async function missingOn({ status }: Vm, expected: readonly string[], ssh: Ssh):
         `(its guest did not answer: ${error instanceof Error ? error.message.slice(0, 200) : String(error)})`,
       ];
     }
-  }
 }

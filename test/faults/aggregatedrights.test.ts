@@ -105,10 +105,9 @@ describe('everybody on every row of the aggregated API', () => {
     expect(Object.keys(needed).sort()).toEqual(rows.map(({ id }) => id).sort());
   });
 
-  for (const who of everybody) {
+  for (const who of everybody)
     test.each(rows.map((route) => [route.id, route] as const))(`${who}: %s`, async (id, route) => {
       // The api's own caches take a moment.
       await expect.poll(() => outcome(who, route)).toBe(expected(who, needed[id]!));
     });
-  }
 });

@@ -23,7 +23,7 @@ function serveCatalog(registry: HostileRegistry): void {
   registry.answers.set('/v2/_catalog', (_request, response) => {
     response.end(JSON.stringify({ repositories: [...names, '../../v2/_catalog', 'team/../../_catalog', 7] }));
   });
-  for (const name of names) {
+  for (const name of names)
     registry.answers.set(`/v2/${name}/tags/list`, async (_request, response) => {
       calls.now += 1;
       calls.most = Math.max(calls.most, calls.now);
@@ -31,7 +31,6 @@ function serveCatalog(registry: HostileRegistry): void {
       calls.now -= 1;
       response.end(JSON.stringify({ tags: ['1', '2'] }));
     });
-  }
 }
 
 beforeAll(async () => {
@@ -130,12 +129,11 @@ describe('remote images', () => {
     });
     const api = await apiOf([good], { timeoutMs: 60_000 });
     const namespace = await uniqueNamespace(cluster.client, 'remote');
-    for (let round = 0; round < 3; round += 1) {
+    for (let round = 0; round < 3; round += 1)
       expect((await list(api, namespace)).json).toMatchObject({
         code: 502,
         message: `remote registry ${good.address} could not be listed: registry ${good.address} denied access (DENIED: not you)`,
       });
-    }
     expect(good.requests).toHaveLength(1);
   });
 

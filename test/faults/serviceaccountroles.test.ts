@@ -23,10 +23,9 @@ beforeAll(async () => {
   space = await world.namespace('accounts');
   const { client } = world;
   const wanted = new Set(['svc3-view', 'svc3-edit']);
-  for (const role of await rendered()) {
+  for (const role of await rendered())
     if (role.kind === 'ClusterRole' && wanted.has(role.metadata.name))
       await client.create(clusterRoles, role);
-  }
   const roles = { 'accounts-only': ['create', 'delete', 'get', 'list'], 'accounts-creation': ['create'] };
   for (const [name, verbs] of Object.entries(roles))
     await client.create(clusterRoles, {

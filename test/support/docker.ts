@@ -25,12 +25,10 @@ const packages = ['docker.io', 'containerd', 'runc', 'libdevmapper1.02.1'];
 /** Rejects with one line that says what to install. */
 export async function dockerEngine(): Promise<DockerEngine> {
   const { DOCKER_HOST: named = 'unix:///var/run/docker.sock' } = process.env;
-  if (named.startsWith('unix://') && (await answers(named.slice('unix://'.length)))) {
+  if (named.startsWith('unix://') && (await answers(named.slice('unix://'.length))))
     return { host: named, stop: () => Promise.resolve() };
-  }
-  if (process.getuid?.() !== 0) {
+  if (process.getuid?.() !== 0)
     throw new Error('no Docker engine answers: install one, or run the test as root on Debian');
-  }
   return startEngine(await unpackedEngine());
 }
 
@@ -54,9 +52,8 @@ async function unpackedEngine(): Promise<string> {
   const work = await mkdtemp(`${folder}-`);
   try {
     await download(work);
-    for (const file of (await readdir(work)).filter((name) => name.endsWith('.deb'))) {
+    for (const file of (await readdir(work)).filter((name) => name.endsWith('.deb')))
       await run('dpkg-deb', ['-x', join(work, file), join(work, 'root')]);
-    }
     await rename(join(work, 'root'), folder);
   } catch (error) {
     if (!existsSync(folder)) throw error;

@@ -31,9 +31,7 @@ export function candidate(
     times: shortTimes,
     async onStarted(signal) {
       working = true;
-      if (!signal.aborted) {
-        await once(signal, 'abort');
-      }
+      if (!signal.aborted) await once(signal, 'abort');
       working = false;
     },
     ...options,

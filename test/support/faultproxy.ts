@@ -88,9 +88,7 @@ export async function startFaultProxy(upstream: { server: string; caPem: string 
 
   function faultOf(request: SeenRequest): Fault | undefined {
     const rule = rules.find(({ match, left }) => left > 0 && match(request));
-    if (rule !== undefined) {
-      rule.left -= 1;
-    }
+    if (rule !== undefined) rule.left -= 1;
     return rule?.fault;
   }
 
@@ -167,9 +165,8 @@ export async function startFaultProxy(upstream: { server: string; caPem: string 
     }
     response.writeHead(reply.statusCode ?? 500, headers);
     reply.on('error', () => response.stream.close(2));
-    if (fault?.kind === 'silence') {
-      reply.resume();
-    } else if (fault?.kind === 'lines') {
+    if (fault?.kind === 'silence') reply.resume();
+    else if (fault?.kind === 'lines') {
       const splitter = createLineSplitter((line) =>
         fault.change(line).forEach((each) => response.write(`${each}\n`)),
       );
@@ -178,11 +175,8 @@ export async function startFaultProxy(upstream: { server: string; caPem: string 
       const chunks: Buffer[] = [];
       reply.on('data', (chunk: Buffer) => chunks.push(chunk));
       reply.on('end', () => response.end(fault.change(Buffer.concat(chunks).toString('utf8'))));
-    } else if (fault?.kind === 'cutReply') {
-      cutAfter(reply, response, fault.bytes, cut);
-    } else {
-      reply.pipe(response);
-    }
+    } else if (fault?.kind === 'cutReply') cutAfter(reply, response, fault.bytes, cut);
+    else reply.pipe(response);
   }
 
   function cutAfter(
@@ -193,16 +187,12 @@ export async function startFaultProxy(upstream: { server: string; caPem: string 
   ): void {
     let left = bytes;
     reply.on('data', (chunk: Buffer) => {
-      if (left <= 0) {
-        return;
-      }
+      if (left <= 0) return;
       const part = chunk.subarray(0, left);
       left -= part.length;
       response.write(part, () => {
         // The bytes are to arrive before the end does.
-        if (left <= 0) {
-          setTimeout(cut, 50);
-        }
+        if (left <= 0) setTimeout(cut, 50);
       });
     });
   }

@@ -21,20 +21,18 @@ export async function identity(
   await client.create(serviceAccounts, { metadata: { name, namespace: grants.namespace } });
   const subject = { kind: 'ServiceAccount', name, namespace: grants.namespace } as const;
   const where = grants.in ?? grants.namespace;
-  if (grants.role !== undefined) {
+  if (grants.role !== undefined)
     await client.create(roleBindings, {
       metadata: { name: `${grants.namespace}-${name}`, namespace: where },
       roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: grants.role },
       subjects: [subject],
     });
-  }
-  if (grants.clusterRole !== undefined) {
+  if (grants.clusterRole !== undefined)
     await client.create(clusterRoleBindings, {
       metadata: { generateName: `${name}-` },
       roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: grants.clusterRole },
       subjects: [subject],
     });
-  }
   const user = `system:serviceaccount:${grants.namespace}:${name}`;
   if (grants.role !== undefined) await untilGranted(client, user, grants.role, where);
   if (grants.clusterRole !== undefined) await untilGranted(client, user, grants.clusterRole);

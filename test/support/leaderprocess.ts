@@ -32,9 +32,7 @@ await runProcess({
       times: shortTimes,
       async onStarted(leading) {
         say('leads');
-        if (!leading.aborted) {
-          await once(leading, 'abort');
-        }
+        if (!leading.aborted) await once(leading, 'abort');
         say('stopped');
       },
     });

@@ -69,9 +69,8 @@ export async function startPluginKubelet(directory: string): Promise<PluginKubel
 
   async function serve(): Promise<void> {
     await mkdir(directory, { recursive: true });
-    for (const name of await readdir(directory)) {
+    for (const name of await readdir(directory))
       if (name !== 'kubelet_internal_checkpoint') await rm(join(directory, name), { force: true });
-    }
     server = new Server();
     server.addService(registrationService, {
       Register({ request }: ServerUnaryCall<RegisterRequest, object>, done: sendUnaryData<object>) {

@@ -132,14 +132,13 @@ async function configuration({
     await writeFile(join(dir, 'htpasswd'), stdout);
     auth['htpasswd'] = { realm: 'test', path: join(dir, 'htpasswd') };
   }
-  if (tokens !== undefined) {
+  if (tokens !== undefined)
     auth['token'] = {
       realm: tokens.realm,
       service: 'test',
       issuer: 'test',
       rootcertbundle: tokens.certificate,
     };
-  }
   return JSON.stringify({
     version: '0.1',
     log: { level: 'warn' },

@@ -58,8 +58,7 @@ test.each([
 ])('%i groups that want all of %i places get %j', (groups, places, expected) => {
   const held = Array.from({ length: groups }, () => 0);
   const sum = () => held.reduce((one, other) => one + other, 0);
-  for (let group = 0; group < groups; group += 1) {
+  for (let group = 0; group < groups; group += 1)
     while (hasShare(held[group] ?? 0, sum(), places)) held[group] = (held[group] ?? 0) + 1;
-  }
   expect(held).toEqual(expected);
 });

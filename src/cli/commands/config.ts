@@ -56,9 +56,8 @@ function forgotten({ baseUrl, ...former }: Config): string {
 function checked(key: string, value: string): string {
   if (key === 'baseUrl') return checkedUrl(value) ?? value;
   if (key === 'caFile') return path.resolve(value);
-  if (key === 'namespace' && !/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(value)) {
+  if (key === 'namespace' && !/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(value))
     throw usageError(`namespace: "${value}" is not a namespace's name`);
-  }
   return value;
 }
 

@@ -66,11 +66,10 @@ const regcredAdd = command({
   ],
   async run(context, { arguments: { server }, options }) {
     const { out } = context;
-    if (options.password !== undefined) {
+    if (options.password !== undefined)
       out.warning(
         '--password shows in process lists and in the history of the shell; --password-stdin does not',
       );
-    }
     const password = await readSecret(context, 'password', options.password);
     const [{ registryCredentials }, ns] = await Promise.all([context.service(), context.namespace()]);
     const request = {

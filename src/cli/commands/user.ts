@@ -33,11 +33,10 @@ const userGetToken = command({
     if (options['from-kubeconfig'] && options.user !== undefined)
       throw usageError('--from-kubeconfig and --user exclude each other');
     const { out } = context;
-    if (context.environment.variables[insidePlugin] !== undefined) {
+    if (context.environment.variables[insidePlugin] !== undefined)
       throw usageError(
         'this context of the kubeconfig gets its credential from svc3 itself; name another with --context',
       );
-    }
     const users = await context.users();
     const person = options.user === undefined ? {} : { name: options.user };
     if (out.format === 'exec-credential') {

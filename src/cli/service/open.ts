@@ -367,12 +367,11 @@ function kubeconfigSource(options: OpenOptions): string {
 /** An address without trailing slash and without `/api/v1`. */
 export function checkedUrl(text: string | undefined): string | undefined {
   if (text === undefined) return undefined;
-  if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol)) {
+  if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol))
     throw new Svc3Error(
       'BadRequest',
       `baseUrl: "${text}" is not an address such as https://svc3.example.com`,
     );
-  }
   return trimmedUrl(text);
 }
 

@@ -13,9 +13,8 @@ const own = `system:serviceaccount:${namespaces.users}:`;
 export function accountOf(user: string): string {
   if (user.startsWith(own)) return user.slice(own.length);
   // oxlint-disable-next-line no-control-regex -- control characters are what this refuses
-  if (user.trim() === '' || user.length > 256 || /[\u0000-\u001f\u007f]/.test(user)) {
+  if (user.trim() === '' || user.length > 256 || /[\u0000-\u001f\u007f]/.test(user))
     throw invalidField('user', 'must be 1 to 256 characters without control characters');
-  }
   if (label.test(user)) return user;
   const readable = user
     .toLowerCase()

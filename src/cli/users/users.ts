@@ -228,24 +228,22 @@ async function rightsOf(client: KubeClient, account: string): Promise<Right[]> {
   const name = rightsName(account);
   const made = { labelSelector: `${labels.user}=true`, fieldSelector: `metadata.name=${name}` };
   const rights: Right[] = [];
-  for (const resource of kindsOfRights) {
+  for (const resource of kindsOfRights)
     for (const { metadata } of (await client.list(resource, made)).items) {
       const { namespace, uid } = metadata;
       rights.push({ resource, key: { name, ...(namespace === undefined ? {} : { namespace }) }, uid });
     }
-  }
   return rights;
 }
 
 /** In their order. One that is gone is passed over, and so is another object that has its name by now. */
 async function takeAway(client: KubeClient, rights: readonly Right[]): Promise<void> {
-  for (const { resource, key, uid } of rights) {
+  for (const { resource, key, uid } of rights)
     try {
       await client.delete(resource, key, { uid });
     } catch (error) {
       if (!isSvc3Error(error, 'NotFound', 'Conflict')) throw error;
     }
-  }
 }
 
 async function userToken({ client, warning }: UsersOptions, name: string | undefined): Promise<UserToken> {

@@ -15,33 +15,29 @@ export type BasicAuth =
 /** Reads a Secret of `svc3-credentials`; `undefined` is one that does not exist. */
 export function readBasicAuth(name: string, secret: Secret | undefined): BasicAuth {
   const where = `Secret ${namespaces.credentials}/${name}`;
-  if (secret === undefined) {
+  if (secret === undefined)
     return { kind: 'problem', reason: 'SecretNotFound', message: `${where} does not exist` };
-  }
   const invalid = (why: string): BasicAuth => ({
     kind: 'problem',
     reason: 'SecretInvalid',
     message: `${where} ${why}`,
   });
-  if (secret.type !== basicAuthType) {
+  if (secret.type !== basicAuthType)
     return invalid(`is of type ${secret.type ?? 'Opaque'}, not ${basicAuthType}`);
-  }
   const username = textOf(secret.data?.['username']);
   const password = textOf(secret.data?.['password']);
-  if (username === undefined || password === undefined) {
+  if (username === undefined || password === undefined)
     return invalid(`holds a ${username === undefined ? 'username' : 'password'} that is not UTF-8 text`);
-  }
   if (username === '') return invalid('has no username');
   if (password === '') return invalid('has no password');
   if (username.includes(':'))
     return invalid('has a colon in the username, which basic authentication cannot carry');
   // RFC 7617 forbids them; nearly always it is the line break at the end of a file.
   const bad = [username, password].findIndex((text) => /\p{Cc}/u.test(text));
-  if (bad !== -1) {
+  if (bad !== -1)
     return invalid(
       `has a line break or other control character in the ${bad === 0 ? 'username' : 'password'}`,
     );
-  }
   return { kind: 'login', username, password };
 }
 

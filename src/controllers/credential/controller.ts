@@ -166,9 +166,8 @@ class CredentialControllers implements CredentialController {
   /** One look for all reports that wait. */
   async #fewer(): Promise<void> {
     const began = performance.now();
-    while (this.#publisher.pending() > publishers && performance.now() - began < yieldMs.most) {
+    while (this.#publisher.pending() > publishers && performance.now() - began < yieldMs.most)
       await sleep(yieldMs.step);
-    }
     this.#publishing = undefined;
   }
 }

@@ -56,9 +56,7 @@ export function decide({ credentials, secrets, pullSecret }: Observed): Plan {
     else logins.push({ ...read, registry: parseServer(spec.server, 'spec.server') });
   }
   const conflict = pullSecret === undefined ? undefined : conflictOf(pullSecret);
-  if (conflict === undefined) {
-    return { pullSecret: planPullSecret(logins, pullSecret), problems, logins };
-  }
+  if (conflict === undefined) return { pullSecret: planPullSecret(logins, pullSecret), problems, logins };
   for (const { metadata } of live) {
     const name = metadata.name;
     if (!problems.has(name)) problems.set(name, conflict);
@@ -80,12 +78,11 @@ export function isOurs(secret: Secret): boolean {
 }
 
 function conflictOf(secret: Secret): Problem | undefined {
-  if (!isOurs(secret)) {
+  if (!isOurs(secret))
     return {
       reason: 'SecretConflict',
       message: `a Secret ${objectNames.pullSecret} that svc3 did not make is in the way; delete or rename it`,
     };
-  }
   return secret.metadata.deletionTimestamp === undefined
     ? undefined
     : {

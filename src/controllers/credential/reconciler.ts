@@ -39,11 +39,10 @@ export function createCredentialReconciler(
     const plan = decide(observed);
     const failures: unknown[] = [];
     const waits: number[] = [];
-    for (const credential of observed.credentials) {
+    for (const credential of observed.credentials)
       await reconcile(options, credential, plan)
         .then((waitMs) => waits.push(waitMs ?? Infinity))
         .catch((error: unknown) => failures.push(error));
-    }
     if (failures.length > 0) throw failures[0];
     const requeueAfterMs = Math.min(...waits);
     return Number.isFinite(requeueAfterMs) ? { requeueAfterMs } : undefined;
@@ -57,9 +56,8 @@ async function reconcile(
 ): Promise<number | undefined> {
   const credential = options.expected.current(keyOf(cached), cached);
   if (credential === undefined) return undefined;
-  if (credential.metadata.deletionTimestamp === undefined) {
+  if (credential.metadata.deletionTimestamp === undefined)
     return report(options, await hold(options, credential), plan);
-  }
   return release(options, credential, plan);
 }
 

@@ -26,9 +26,8 @@ export function judge(
 ): Verdict | undefined {
   const problem = plan.problems.get(credential.metadata.name);
   if (problem !== undefined) return { isReady: false, reason: problem.reason, message: problem.message };
-  if (plan.pullSecret.kind !== 'keep') {
+  if (plan.pullSecret.kind !== 'keep')
     return refusal === undefined ? undefined : { isReady: false, reason: 'SecretRefused', message: refusal };
-  }
   const registry = parseServer(credential.spec.server, 'spec.server');
   if (credential.spec.allowInsecure && !isAllowedInsecure(registry, policy)) {
     const why = policy.enabled ? 'the chart does not allow this host' : 'the chart does not allow it';

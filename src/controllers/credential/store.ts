@@ -65,13 +65,12 @@ export async function storeCredential(
 ): Promise<{ readonly replaced: boolean }> {
   checkStoreRequest(request);
   const wanted = wantedBy(namespace, request);
-  for (let attempt = 1; ; attempt += 1) {
+  for (let attempt = 1; ; attempt += 1)
     try {
       return await storeOnce(client, wanted, timeoutMs);
     } catch (error) {
       if (!(error instanceof Overtaken) || attempt >= mostAttempts) throw error;
     }
-  }
 }
 
 function wantedBy(namespace: string, request: StoreRequest): Wanted {

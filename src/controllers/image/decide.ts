@@ -124,9 +124,8 @@ export function decide(observed: Observed): Plan {
     return stall('StoreMissing', 'this installation has no image store (chart value store.url)');
   if (observed.hasOldPods) return { kind: 'stopWorkers' };
   if (worker !== undefined) return decideWorker(observed, worker);
-  if (observed.now < observed.retryAt) {
+  if (observed.now < observed.retryAt)
     return { kind: 'say', verdict: lastVerdict(disk), requeueAfterMs: observed.retryAt - observed.now };
-  }
   return decideWork(observed, request);
 }
 

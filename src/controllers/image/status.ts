@@ -48,9 +48,8 @@ export function sizeText(bytes: number): string {
     ['T', 1e12],
     ['G', 1e9],
     ['M', 1e6],
-  ] as const) {
+  ] as const)
     if (!isBinary && bytes % factor === 0) return `${bytes / factor}${unit}`;
-  }
   return formatQuantity(bytes);
 }
 

@@ -116,7 +116,7 @@ interface Counted {
 function countConditions(sources: readonly ConditionSource[], nodeTimes: NodeTimes): Counted {
   const objects = new ByLabels<ConditionLabels>();
   const since = new ByLabels<AgeLabels>();
-  for (const { kind, list, isCounted, poolOf } of sources) {
+  for (const { kind, list, isCounted, poolOf } of sources)
     for (const object of list()) {
       const namespace = object.metadata?.namespace ?? '';
       const { conditions = [] } = object.status ?? {};
@@ -132,7 +132,6 @@ function countConditions(sources: readonly ConditionSource[], nodeTimes: NodeTim
         since.put(labels, (first = Infinity) => Math.min(first, at));
       }
     }
-  }
   return { objects, since };
 }
 

@@ -125,10 +125,9 @@ class NodeReconciler {
   #tellIgnored(node: Node): void {
     const { uid } = node.metadata;
     const sentences = ignoredLabels(node);
-    for (const sentence of sentences) {
+    for (const sentence of sentences)
       if (this.#told.get(uid)?.includes(sentence) !== true)
         this.#tell(node, 'Warning', 'LabelIgnored', sentence);
-    }
     if (sentences.length === 0) this.#told.delete(uid);
     else this.#told.set(uid, sentences);
   }

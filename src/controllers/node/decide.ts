@@ -55,9 +55,8 @@ function decideGpus(node: Node, settings: NodeSettings, fault: GpuFault | undefi
     node.metadata.labels?.['kubernetes.io/arch'] ?? node.status?.nodeInfo?.architecture ?? 'amd64';
   // Rule 1: always on, nothing to enable.
   if (architecture === 'arm64') return { isEnabled: false, reason: undefined };
-  if (!settings.gpuPassthroughEnabled) {
+  if (!settings.gpuPassthroughEnabled)
     return no('GPU passthrough is off in this cluster (chart value gpuPassthrough.enabled)');
-  }
   const unseen = whyNoAgent(node, settings);
   if (unseen !== undefined) return no(unseen);
   const reading = readHardware(node.metadata.annotations?.[annotations.hardware]);
@@ -67,9 +66,8 @@ function decideGpus(node: Node, settings: NodeSettings, fault: GpuFault | undefi
   if (refusal !== undefined) return no(refusal);
   if (reading.kind === 'unreadable') return no(reading.message);
   // The host's hardware would never qualify as an ARM one, but an annotation can say anything.
-  if (reading.hardware.architecture !== 'amd64') {
+  if (reading.hardware.architecture !== 'amd64')
     return no(`the hardware annotation is of an ${reading.hardware.architecture} machine`);
-  }
   const bundle = bundleOf(reading.hardware, settings);
   if (bundle.kind === 'none') return { isEnabled: true, reason: `not usable yet: ${bundle.reason}` };
   return { isEnabled: true, reason: fault === undefined ? undefined : unusable };
@@ -84,9 +82,8 @@ function whyNotAllowed(node: Node): string | undefined {
   const value = node.metadata.labels?.[labels.allowGpuPassthrough];
   if (value === 'true') return undefined;
   const name = node.metadata.name;
-  if (value === undefined || value === 'false') {
+  if (value === undefined || value === 'false')
     return `the node is not enabled for GPU passthrough (svc3 node gpu enable ${name})`;
-  }
   return `label ${labels.allowGpuPassthrough} is "${value}" and only "true" enables the node (svc3 node gpu enable ${name})`;
 }
 

@@ -92,17 +92,15 @@ export function bundleOf(hardware: Hardware, rules: GpuRules): BundleVerdict {
   const cards = isTower ? hardware.displayDevices : candidates(hardware);
   if (cards.length === 0) return { kind: 'none', reason: 'it has no GPU' };
   const functions = new Map<string, GroupDevice>();
-  for (const card of cards) {
+  for (const card of cards)
     for (const member of card.groupDevices.filter((device) => !isBridge(device)))
       functions.set(member.address, member);
-  }
   const held = [...functions.values()].find((device) => device.driver !== vfioDriver);
-  if (held !== undefined) {
+  if (held !== undefined)
     return {
       kind: 'none',
       reason: `${held.address} is held by ${held.driver ?? 'no driver'}, not by ${vfioDriver}`,
     };
-  }
   const cardAddresses = cards.map((card) => card.address).toSorted();
   const rest = [...functions.keys()].filter((address) => !cardAddresses.includes(address)).toSorted();
   const groups = new Set(cards.flatMap((card) => (card.iommuGroup === undefined ? [] : [card.iommuGroup])));

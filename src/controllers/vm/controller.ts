@@ -331,9 +331,8 @@ function followSources(
   caches.configs.onChange((change) => {
     if (!leavesSpec(change)) wakeUnplaced(change.object.metadata.namespace);
   });
-  for (const informer of [caches.images, caches.isos] as Informer<KubeObject>[]) {
+  for (const informer of [caches.images, caches.isos] as Informer<KubeObject>[])
     informer.onChange(({ object }) => wakeUnplaced(object.metadata?.namespace ?? ''));
-  }
   caches.images.onChange(({ object }) => {
     // Their pods stay for what is made of their disks.
     enqueueWhere(

@@ -140,9 +140,8 @@ function decidePod(observed: Observed): PodPlan {
       message: `pod ${pod.metadata.name} exists and does not belong to this VM`,
     };
   }
-  if (isTerminating(pod)) {
+  if (isTerminating(pod))
     return { kind: 'wait', pod, settings: settings?.kind === 'resolved' ? settings : undefined };
-  }
   const replaced = replacement(pod, observed.now) ?? pullRetry(observed, pod);
   if (replaced !== undefined) return replaced;
   if (settings?.kind !== 'resolved') return { kind: 'conflict', message: settings?.message ?? '' };
@@ -173,9 +172,8 @@ function replacement(pod: Pod, now: number): PodPlan | undefined {
   const ended = endMessage(pod);
   if (ended !== undefined) return { kind: 'replace', pod, reason: 'RejectedByNode', node, message: ended };
   const away = turnedAway(pod, now);
-  if (away?.leftMs === 0) {
+  if (away?.leftMs === 0)
     return { kind: 'replace', pod, reason: 'Unschedulable', node, message: away.message };
-  }
   return undefined;
 }
 

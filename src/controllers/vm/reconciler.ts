@@ -279,9 +279,8 @@ export class VmReconciler {
     const { key, observed } = pass;
     const { vm, node } = observed;
     const ready = condition('False', 'Terminating', message);
-    if (settings === undefined) {
-      pass.status = pendingDraft(vm, { ready });
-    } else {
+    if (settings === undefined) pass.status = pendingDraft(vm, { ready });
+    else {
       const runner = this.#parts.runners?.observe(key, vm, pod);
       const status = reportPod({ vm, pod, node, runner, ...settings });
       const { stalled: _stalled, ...others } = status.conditions;

@@ -104,10 +104,9 @@ export class WaitingVms {
   /** All are to be looked at. */
   #begin(rounds: Rounds): void {
     const begun: [namespace: string, vmUids: string[]][] = [];
-    for (const namespace of this.#uids.keys()) {
+    for (const namespace of this.#uids.keys())
       if (rounds.isIn(namespace)) rounds.repeat(namespace);
       else begun.push([namespace, this.#byAge(namespace)]);
-    }
     begun.sort(([, [a = '']], [, [b = '']]) => this.#compareAges(a, b));
     for (const [namespace, vmUids] of begun) rounds.begin(namespace, vmUids);
   }

@@ -89,7 +89,7 @@ function responsesOf(schemas: NamedSchemas, { replies }: Route): Json {
 export function openApiV2Of(routes: readonly Route[]): Json {
   const schemas = createNamedSchemas('draft-7', (id) => `#/definitions/${nameOf(id)}`);
   const paths: Record<string, Json> = {};
-  for (const route of routes) {
+  for (const route of routes)
     paths[route.path] = {
       ...paths[route.path],
       [route.method.toLowerCase()]: {
@@ -101,7 +101,6 @@ export function openApiV2Of(routes: readonly Route[]): Json {
         responses: responsesOf(schemas, route),
       },
     };
-  }
   return {
     swagger: '2.0',
     info: { title: actionsGroup, version: productVersion },

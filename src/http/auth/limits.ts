@@ -19,7 +19,7 @@ export class ConcurrencyLimit {
   /** Takes a place and returns what gives it back (once). */
   take(key: string): () => void {
     const running = this.#running.get(key) ?? 0;
-    if (running >= this.#limit) {
+    if (running >= this.#limit)
       throw new Svc3Error(
         'TooManyRequests',
         `more than ${this.#limit} ${this.#what} at the same time, try again later`,
@@ -27,7 +27,6 @@ export class ConcurrencyLimit {
           details: { retryAfterSeconds: 1 },
         },
       );
-    }
     this.#running.set(key, running + 1);
     this.#total += 1;
     let given = false;

@@ -10,8 +10,7 @@ const views = schemaViews(openApi.components.schemas);
 const groups = new Map(
   openApi.tags.map(({ name }) => [name, element('section', {}, element('h2', { textContent: name }))]),
 );
-for (const [path, methods] of Object.entries(openApi.paths)) {
+for (const [path, methods] of Object.entries(openApi.paths))
   for (const [method, operation] of Object.entries(methods))
     groups.get(operation.tags[0]).append(operationView({ path, method, operation, views }));
-}
 byId('operations').replaceChildren(...groups.values());

@@ -189,9 +189,8 @@ export const uploadCertificate = defineRoute({
   },
   async handler({ upload: content, services }) {
     const texts: Record<string, string> = {};
-    for await (const part of content?.parts?.() ?? []) {
+    for await (const part of content?.parts?.() ?? [])
       texts[part.name] = part.kind === 'file' ? await textOf(part.content, part.name) : part.value;
-    }
     const { certPath: cert, keyPath: key } = texts;
     if (cert === undefined) throw invalidField('certPath', 'is required', 'FieldValueRequired');
     if (key === undefined) throw invalidField('keyPath', 'is required', 'FieldValueRequired');

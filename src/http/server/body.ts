@@ -29,9 +29,8 @@ function readBody(
   { maxBytes, timeoutMs, held }: BodyLimits,
 ): Promise<Buffer> {
   const declared = Number(headers['content-length'] ?? 0);
-  if (declared > maxBytes) {
+  if (declared > maxBytes)
     return Promise.reject(refuse('RequestEntityTooLarge', `body: must not be larger than ${maxBytes} bytes`));
-  }
   return new Promise((resolve, reject) => {
     const body = new Gathered(declared || maxBytes);
     const timer = setTimeout(() => {

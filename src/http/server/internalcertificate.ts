@@ -58,7 +58,7 @@ export function followInternalCertificate(
   async function ensure(): Promise<void> {
     if (isEnsuring) return;
     isEnsuring = true;
-    for (let failures = 1; !signal.aborted; failures += 1) {
+    for (let failures = 1; !signal.aborted; failures += 1)
       try {
         await parts.ensure();
         break;
@@ -68,7 +68,6 @@ export function followInternalCertificate(
           () => undefined,
         );
       }
-    }
     isEnsuring = false;
   }
 

@@ -119,12 +119,11 @@ function readValue(cursor: Cursor, path: string, depth: number): JsonValue {
   if (next === '{') return readObject(cursor, path, depth);
   if (next === '[') return readArray(cursor, path, depth);
   if (next === '"') return readString(cursor, path === '' ? 'body' : path);
-  for (const [word, value] of literals) {
+  for (const [word, value] of literals)
     if (cursor.text.startsWith(word, cursor.at)) {
       cursor.at += word.length;
       return value;
     }
-  }
   return readNumber(cursor, path === '' ? 'body' : path);
 }
 

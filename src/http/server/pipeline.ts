@@ -196,11 +196,10 @@ function queryOf(request: FastifyRequest): JsonValue {
   const query: Record<string, JsonValue> = {};
   for (const [key, value] of Object.entries(request.query as Record<string, string | string[]>)) {
     const text = Array.isArray(value) ? (value.at(-1) ?? '') : value;
-    if (text.includes('\0') || !text.isWellFormed()) {
+    if (text.includes('\0') || !text.isWellFormed())
       throw new Svc3Error('Invalid', `${key}: must not contain NUL or a lone surrogate`, {
         details: { causes: [{ field: key, message: 'must not contain NUL or a lone surrogate' }] },
       });
-    }
     query[key] = text;
   }
   return query;

@@ -112,7 +112,7 @@ function* changesInParts(
 ): Generator<ReadonlyMap<Kind, readonly string[]>, void> {
   let part = new Map<Kind, string[]>();
   let left = size;
-  for (const [kind, keys] of changed) {
+  for (const [kind, keys] of changed)
     for (const key of keys) {
       const some = part.get(kind) ?? [];
       some.push(key);
@@ -123,7 +123,6 @@ function* changesInParts(
       part = new Map();
       left = size;
     }
-  }
   if (part.size > 0) yield part;
 }
 

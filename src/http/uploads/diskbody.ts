@@ -222,11 +222,10 @@ async function fileOf(
 export async function readDiskBody(upload: Upload): Promise<DiskBody> {
   if (/^multipart\/form-data/i.test(upload.contentType)) return await formBody(upload);
   const { contentLength: length } = upload;
-  if (length === undefined) {
+  if (length === undefined)
     throw new Svc3Error('BadRequest', 'Content-Length: is required for an upload', {
       details: { causes: [{ field: 'Content-Length', message: 'is required for an upload' }] },
     });
-  }
   if (length === 0) throw invalidField('body', 'is required', 'FieldValueRequired');
   return {
     fields: {},

@@ -19,16 +19,13 @@ export function brokenMultipart(error: unknown): unknown {
 
 async function* partsOf(request: FastifyRequest): AsyncIterable<UploadPart> {
   try {
-    for await (const part of request.parts()) {
+    for await (const part of request.parts())
       if (part.type === 'file') {
         part.file.on('error', () => undefined);
         yield { kind: 'file', name: part.fieldname, fileName: part.filename ?? '', content: part.file };
         // An unread file would hold up the parts behind it.
         part.file.resume();
-      } else {
-        yield { kind: 'field', name: part.fieldname, value: String(part.value) };
-      }
-    }
+      } else yield { kind: 'field', name: part.fieldname, value: String(part.value) };
   } catch (error) {
     throw brokenMultipart(error);
   }

@@ -17,14 +17,13 @@ export async function sweep(cluster: ClusterIdentity): Promise<void> {
   for (;;) {
     const left = await cgroupProcesses(cluster);
     if (left.length === 0 || performance.now() > deadline) break;
-    for (const pid of left) {
+    for (const pid of left)
       try {
         process.kill(pid, 'SIGKILL');
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'ESRCH')
           throw new Error(messageOf(error), { cause: error });
       }
-    }
     await delay(50);
   }
   await removeCgroups(cluster);

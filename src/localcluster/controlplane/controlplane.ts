@@ -187,14 +187,13 @@ async function onFreePort(start: (port: number) => Promise<void>): Promise<numbe
 
 /** Clients know the port, so it must be the same one; connections of the old server may hold it for a moment. */
 async function onSamePort(start: () => Promise<void>): Promise<void> {
-  for (let attempt = 1; ; attempt += 1) {
+  for (let attempt = 1; ; attempt += 1)
     try {
       await start();
       return;
     } catch (error) {
       if (attempt === bindAttempts || !lostPort(error)) throw error;
     }
-  }
 }
 
 function lostPort(error: unknown): boolean {

@@ -122,9 +122,8 @@ async function removeLeftovers(toolsDir: string, id: string): Promise<void> {
 
 async function fingerprint(group: ToolGroup, moduleDir: string): Promise<string> {
   const hash = createHash('sha256').update(JSON.stringify(group)).update(arch());
-  for (const name of ['go.mod', 'go.sum', 'main.go']) {
+  for (const name of ['go.mod', 'go.sum', 'main.go'])
     hash.update(await readFile(join(moduleDir, name)).catch(() => ''));
-  }
   return hash.digest('hex').slice(0, 12);
 }
 

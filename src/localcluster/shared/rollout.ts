@@ -22,7 +22,7 @@ export async function untilRolledOut(
   signal: AbortSignal,
 ): Promise<void> {
   const deadline = performance.now() + rolloutMs;
-  for (const workload of workloads) {
+  for (const workload of workloads)
     while (!(await isRolledOut(kubectl, workload))) {
       signal.throwIfAborted();
       const broken = await brokenPods(kubectl, workload);
@@ -30,7 +30,6 @@ export async function untilRolledOut(
       if (isHopeless || performance.now() > deadline) throw await failure(kubectl, workload, broken);
       await delay(pollMs);
     }
-  }
 }
 
 interface WorkloadObject {

@@ -74,9 +74,9 @@ export function createAgentReader({
       wait(one, Math.min(2 ** one.failures / scrapesPerQuestion, 1));
       one.failures += 1;
     }
-    if (said.fileSystems === undefined) {
+    if (said.fileSystems === undefined)
       one.figures = { agentUp: said.agentUp, fileSystems: one.figures?.fileSystems };
-    } else {
+    else {
       one.saidAtMs = monotonicMs();
       one.figures = { agentUp: true, fileSystems: { ...said.fileSystems, saidAt: wallMs() / 1000 } };
     }

@@ -42,12 +42,11 @@ async function unpack(store: StoreFolder, digest: string, folder: string): Promi
   const tar = extract();
   const read = pipeline(createReadStream(path), tar);
   let isFound = false;
-  for await (const entry of tar) {
+  for await (const entry of tar)
     if (entry.header.name.startsWith('disk/') && entry.header.type === 'file') {
       isFound = true;
       await pipeline(entry, createWriteStream(disk));
     } else entry.resume();
-  }
   await read;
   if (!isFound) throw new Error('the layer has no disk');
   return disk;

@@ -48,9 +48,8 @@ test.each(kinds)('kubectl explain shows every field of a $kind', async ({ plural
 
 test.each(kinds)('kubectl explain says what the fields of a $kind mean', async ({ plural, schema }) => {
   const text = (await kubectl('explain', `${plural}.spec`)).replaceAll(/\s+/g, ' ');
-  for (const { description } of Object.values(schema.properties!['spec']!.properties!)) {
+  for (const { description } of Object.values(schema.properties!['spec']!.properties!))
     expect(text).toContain(description!.replaceAll(/\s+/g, ' '));
-  }
 });
 
 test('kubectl knows the short names, and the category svc3', async () => {

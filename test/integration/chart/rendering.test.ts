@@ -368,13 +368,12 @@ test('replicas that are not ready do not keep a node from being drained', async 
 });
 
 test('every container drops all capabilities and cannot write its root', async () => {
-  for (const container of podsOf(await rendered(...allOn)).flatMap(({ containers }) => containers)) {
+  for (const container of podsOf(await rendered(...allOn)).flatMap(({ containers }) => containers))
     expect(container.securityContext).toEqual({
       allowPrivilegeEscalation: false,
       readOnlyRootFilesystem: true,
       capabilities: { drop: ['ALL'] },
     });
-  }
 });
 
 describe('rights', () => {
@@ -386,9 +385,8 @@ describe('rights', () => {
       );
 
   test('no rule has a wildcard', async () => {
-    for (const { rule } of allRules(await rendered(...allOn))) {
+    for (const { rule } of allRules(await rendered(...allOn)))
       expect([...rule.verbs, ...(rule.apiGroups ?? []), ...(rule.resources ?? [])]).not.toContain('*');
-    }
   });
 
   test('Secrets are only reached by name, except those that hold the credentials of registries', async () => {
@@ -479,12 +477,11 @@ describe('rights', () => {
       'svc3-view',
     ]);
     const resources = (rules: readonly PolicyRule[] = []) => rules.flatMap((rule) => rule.resources ?? []);
-    for (const { rules } of aggregated) {
+    for (const { rules } of aggregated)
       expect(
         resources(rules).filter((resource) =>
           /registrycredentials|secrets|nodes\/tag|certificates/.test(resource),
         ),
       ).toEqual([]);
-    }
   });
 });

@@ -70,13 +70,12 @@ describe('registry credentials straight on kube-apiserver', () => {
   ];
 
   it.for(who.slice(0, -1))('are neither listed, added nor removed by a %s', async (person) => {
-    for (const words of [['regcred', 'list'], add, ['regcred', 'remove', 'https://who.example.com']]) {
+    for (const words of [['regcred', 'list'], add, ['regcred', 'remove', 'https://who.example.com']])
       expect(await svc3(words, { env: as(person), stdin: 'canary' })).toEqual({
         code: 5,
         stdout: '',
         stderr: 'svc3: only cluster administrators manage registry credentials\n',
       });
-    }
     expect((await cluster.client.list(registryCredentials, { namespace: ns })).items).toEqual([]);
   });
 

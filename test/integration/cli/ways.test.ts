@@ -16,13 +16,12 @@ const { spaces, environments, home, svc3, both } = installed;
 const program = svc3Program({});
 
 beforeAll(async () => {
-  for (const name of ['svc3-credentials', 'svc3-users']) {
+  for (const name of ['svc3-credentials', 'svc3-users'])
     try {
       await installed.cluster.client.create(namespaces, { metadata: { name } });
     } catch (error) {
       if (!isSvc3Error(error, 'AlreadyExists')) throw error;
     }
-  }
 });
 
 /** Changes VM `web` while somebody reports of it as the operator does. */
@@ -158,11 +157,10 @@ describe('over HTTP and straight on kube-apiserver the same is said of', () => {
         expect(metadata.annotations).toMatchObject({ [imageAnnotations.architecture]: 'arm64' });
       }
       expect(await both('image delete arm')).toMatchObject({ code: 0 });
-    } else {
+    } else
       expect(
         await both('remote-iso pull registry.example.com/team/installer:1 --name blank -d empty'),
       ).toMatchObject({ code: 0 });
-    }
     expect(await both(`${kind} copy blank more`)).toMatchObject({ code: 0 });
     expect(await both(`${kind} copy never more`)).toMatchObject({ code: 6 });
     expect(await both(`${kind} set-description blank other`)).toMatchObject({ code: 0 });

@@ -33,9 +33,7 @@ test('a controller on shared informers makes the world as it should be, and then
       const { name } = splitKey(key);
       const source = sources.get(name, namespace);
       const copy = copies.get(`${name}-copy`, namespace);
-      if (source === undefined || JSON.stringify(copy?.data) === JSON.stringify(source.data)) {
-        return;
-      }
+      if (source === undefined || JSON.stringify(copy?.data) === JSON.stringify(source.data)) return;
       writes += 1;
       await client.apply(configMaps, {
         metadata: { name: `${name}-copy`, namespace, labels: { role: 'copy' } },

@@ -188,9 +188,8 @@ describe.each(Object.entries(canaries))('a %s password', (_, password) => {
     // Client-side apply: what was applied stands in an annotation.
     await kubectl('apply', '-f', secretFile);
     await kubectl('apply', '-f', objectFile);
-    for (const server of [servers.http, servers.cli, servers.gitops]) {
+    for (const server of [servers.http, servers.cli, servers.gitops])
       await expect.poll(() => readyReason(cluster.client, namespace, server), soon).toBe('Published');
-    }
     expect(runs.slice(before).map(({ code }) => code)).toEqual([0, 7, 0, 2, 0]);
   });
 

@@ -174,7 +174,7 @@ describe('an operator that is killed', () => {
     'at any write $title leaves nothing that the next one does not finish',
     async (scenario) => {
       const crashes = { lostRequest: 0, lostAnswer: 0 };
-      for (const fault of ['lostRequest', 'lostAnswer'] as const) {
+      for (const fault of ['lostRequest', 'lostAnswer'] as const)
         for (let write = 1; ; write += 1) {
           const namespace = await newNamespace(cluster.client);
           await scenario.prepare(namespace);
@@ -185,7 +185,6 @@ describe('an operator that is killed', () => {
           await expect.poll(isDone, soon).toBe(true);
           await stop(next);
         }
-      }
       expect(crashes.lostRequest).toBeGreaterThanOrEqual(3);
       expect(crashes.lostAnswer).toBeGreaterThanOrEqual(3);
     },
@@ -216,18 +215,16 @@ describe('many at once', () => {
     const contents = await contentsWritten();
     const both = [await start(), await start()];
     const own = await Promise.all(Array.from({ length: 20 }, () => newNamespace(cluster.client)));
-    for (const password of ['first', 'second']) {
+    for (const password of ['first', 'second'])
       await Promise.all(
         own.flatMap((namespace) =>
           [one, two].map((server) => addCredential(cluster.client, namespace, server, password)),
         ),
       );
-    }
-    for (const namespace of own) {
+    for (const namespace of own)
       await expect
         .poll(() => at(namespace), soon)
         .toEqual({ 'one.example.com:1': 'second', 'two.example.com:2': 'second' });
-    }
     await expect.poll(() => both.reduce((sum, operator) => sum + operator.pending(), 0), soon).toBe(0);
     await expect.poll(() => readyReason(cluster.client, own[0] ?? '', one), soon).toBe('Published');
     for (const namespace of own) {
@@ -245,7 +242,7 @@ describe('many at once', () => {
     async () => {
       const count = 1000;
       const own: string[] = [];
-      for (let begun = 0; begun < count; begun += 25) {
+      for (let begun = 0; begun < count; begun += 25)
         own.push(
           ...(await Promise.all(
             Array.from({ length: 25 }, async () => {
@@ -256,7 +253,6 @@ describe('many at once', () => {
             }),
           )),
         );
-      }
       const counted = withFaults(cluster.client, () => 'none');
       await start(counted.client);
       const inOwn = async () => {
@@ -286,9 +282,8 @@ describe('many at once', () => {
     await expect.poll(() => at(namespace), soon).toEqual({ 'one.example.com:1': 'password-0' });
     const before = counted.writes.length;
     const began = performance.now();
-    for (let turn = 1; turn <= 100; turn += 1) {
+    for (let turn = 1; turn <= 100; turn += 1)
       await addCredential(cluster.client, namespace, one, `password-${turn}`);
-    }
     const tookMs = performance.now() - began;
     await expect.poll(() => at(namespace), soon).toEqual({ 'one.example.com:1': 'password-100' });
     const writes = counted.writes.slice(before).filter(({ plural }) => plural === 'secrets');

@@ -94,9 +94,8 @@ async function makePeople(): Promise<void> {
     'clusteradmin',
     await identity(admin, 'clusteradmin', { ...home, clusterRole: 'cluster-admin' }),
   );
-  for (const role of ['admin', 'edit', 'view']) {
+  for (const role of ['admin', 'edit', 'view'])
     await person(role, await identity(admin, role, { ...home, role, in: team }));
-  }
   await person('mistaken', await identity(admin, 'mistaken', { ...home, role: 'admin', in: team }));
   const delegated = await identity(admin, 'delegated', { ...home, clusterRole: 'svc3-cluster-admin' });
   await person('delegated', delegated);

@@ -110,8 +110,7 @@ describe('a registry that answers with everything it got', () => {
       encodeURIComponent(password),
       'canary',
     ];
-    for (const form of [...forms, Buffer.from(`${username}:${password}`).toString('base64')]) {
+    for (const form of [...forms, Buffer.from(`${username}:${password}`).toString('base64')])
       expect(result.message).not.toContain(form);
-    }
   });
 });

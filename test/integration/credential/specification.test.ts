@@ -130,9 +130,8 @@ const rows: Readonly<Record<string, () => Promise<void>>> = {
   },
   'endpoint rule 2: replaces only when replace is true': async () => {
     await http('POST', 'add', body);
-    for (const more of [{}, { replace: false }]) {
+    for (const more of [{}, { replace: false }])
       expect((await http('POST', 'add', { ...body, password: 'new', ...more })).status).toBe(409);
-    }
     await expect.poll(() => stored(), soon).toEqual({ [key]: password });
     expect((await http('POST', 'add', { ...body, password: 'new', replace: true })).status).toBe(200);
     await expect.poll(() => stored(), soon).toEqual({ [key]: 'new' });

@@ -81,9 +81,8 @@ async function makeCallers(): Promise<void> {
   await client.create(clusterRoles, { metadata: { name: 'editor' }, rules: rules(['*']) });
   await client.create(clusterRoles, { metadata: { name: 'viewer' }, rules: rules(['get', 'list', 'watch']) });
   tokens.set('admin', plane.adminToken);
-  for (const name of ['editor', 'viewer'] as const) {
+  for (const name of ['editor', 'viewer'] as const)
     tokens.set(name, await identity(client, name, { namespace, role: name }));
-  }
   tokens.set('unbound', await identity(client, 'unbound', { namespace }));
 }
 

@@ -143,28 +143,25 @@ describe('every route for every identity', () => {
       if (allowed) {
         expect([401, 403]).not.toContain(status);
         expect(status).toBeLessThan(500);
-      } else {
+      } else
         expect([status, json.kind, json.code]).toEqual(
           unauthenticated.has(who) ? [401, 'Status', 401] : [403, 'Status', 403],
         );
-      }
     }
   }
 
-  for (const who of everybody) {
+  for (const who of everybody)
     test.each(routes.map((route) => [route.id, route] as const))(`${who}: %s`, async (_, route) => {
       await calls(who, route, { token: people.tokens.get(who) });
     });
-  }
 
-  for (const who of oneOfEach) {
+  for (const who of oneOfEach)
     test.each(pageRoutes.map((route) => [route.id, route] as const))(
       `${who}, by the cookie of the page: %s`,
       async (_, route) => {
         await calls(who, route, { headers: { ...ofThePage(), cookie: await cookieOf(who) } });
       },
     );
-  }
 
   test.each(pageRoutes.map((route) => [route.id, route] as const))(
     'is nothing of the page without its cookie: %s',

@@ -319,13 +319,12 @@ describe('registry credentials', () => {
 
   async function removeFinalizers(): Promise<void> {
     const { items } = await cluster.client.list(registryCredentials, { namespace });
-    for (const { metadata } of items) {
+    for (const { metadata } of items)
       await cluster.client.patch(
         registryCredentials,
         { name: metadata.name ?? '', namespace },
         { type: 'merge', body: { metadata: { finalizers: null } } },
       );
-    }
   }
 
   test('add, list without the password, refuse a second, replace, remove', async () => {

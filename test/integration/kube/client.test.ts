@@ -21,9 +21,7 @@ async function refusal(call: Promise<unknown>): Promise<Svc3Error> {
     () => undefined,
     (thrown: unknown) => thrown,
   );
-  if (!isSvc3Error(error)) {
-    throw new Error(`expected a refusal, got ${String(error)}`);
-  }
+  if (!isSvc3Error(error)) throw new Error(`expected a refusal, got ${String(error)}`);
   return error;
 }
 
@@ -234,9 +232,7 @@ test('an outsider who watches keeps no proven caller waiting', async () => {
 test('a guard stops writes and leaves reads alone', async () => {
   let open = false;
   const guarded = cluster.client.withGuard(() => {
-    if (!open) {
-      throw new Error('closed');
-    }
+    if (!open) throw new Error('closed');
   });
   const write = () =>
     guarded.apply(leases, { metadata: { name: 'guarded', namespace }, spec: { holderIdentity: 'a' } });

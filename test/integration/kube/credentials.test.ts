@@ -19,9 +19,7 @@ import { startFaultProxy } from '../../support/faultproxy.ts';
 const folder = mkdtempSync(path.join(tmpdir(), 'svc3-credentials-'));
 const file = (name: string, text?: string): string => {
   const found = path.join(folder, name);
-  if (text !== undefined) {
-    writeFileSync(found, text);
-  }
+  if (text !== undefined) writeFileSync(found, text);
   return found;
 };
 

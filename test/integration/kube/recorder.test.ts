@@ -25,9 +25,8 @@ async function subject(name: string) {
 test('an event stands on the server as kubectl shows it, and repeats of it are not written again', async () => {
   const recorder = createRecorder(cluster.client, { component: 'svc3-test', instance: 'pod-1', log: log() });
   const object = await subject('shown');
-  for (let index = 0; index < 50; index += 1) {
+  for (let index = 0; index < 50; index += 1)
     recorder.event(object, { type: 'Warning', reason: 'Unschedulable', message: '0/1 nodes are available' });
-  }
   recorder.event(object, { type: 'Normal', reason: 'Scheduled', message: 'on n1' });
   await recorder.drain();
   const found = await recorded('shown');
@@ -70,9 +69,8 @@ test('an event about an object without a namespace goes to the default one', asy
 test('similar events about one object are combined, and do not silence another', async () => {
   const recorder = createRecorder(cluster.client, { component: 'svc3-test', log: log() });
   const [wild, calm] = [await subject('wild'), await subject('calm')];
-  for (let index = 0; index < 200; index += 1) {
+  for (let index = 0; index < 200; index += 1)
     recorder.event(wild, { type: 'Normal', reason: 'Wild', message: `number ${index}` });
-  }
   recorder.event(calm, { type: 'Normal', reason: 'Calm', message: 'one' });
   await recorder.drain();
   const notes = (await recorded('wild')).map(({ note }) => note);

@@ -281,9 +281,7 @@ test('the real server sends bookmarks to this watch', async () => {
   let text = '';
   for await (const chunk of stream.body) {
     text += Buffer.from(chunk).toString('utf8');
-    if (text.includes('"BOOKMARK"')) {
-      break;
-    }
+    if (text.includes('"BOOKMARK"')) break;
   }
   stream.cancel();
   expect(text).toContain('"BOOKMARK"');

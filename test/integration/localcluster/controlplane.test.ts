@@ -52,9 +52,8 @@ describe('a control plane', () => {
 
   test('keeps keys and data from other users', () => {
     expect(statSync(controlPlane.dir).mode & 0o077).toBe(0);
-    for (const name of readdirSync(join(controlPlane.dir, 'pki'))) {
+    for (const name of readdirSync(join(controlPlane.dir, 'pki')))
       expect(statSync(join(controlPlane.dir, 'pki', name)).mode & 0o077, name).toBe(0);
-    }
     expect(statSync(controlPlane.kubeconfigPath).mode & 0o077).toBe(0);
   });
 

@@ -46,11 +46,10 @@ function startOperator(name: string, port: number, environment: NodeJS.ProcessEn
   });
   running.push(child);
   let text = '';
-  for (const stream of [child.stdout, child.stderr]) {
+  for (const stream of [child.stdout, child.stderr])
     stream.on('data', (chunk: Buffer) => {
       text += chunk.toString();
     });
-  }
   return { child, health: `http://127.0.0.1:${port}`, log: () => text };
 }
 

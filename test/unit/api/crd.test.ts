@@ -21,15 +21,13 @@ test('crds/ holds exactly what the schemas generate', () => {
 test('the chart holds the same files as crds/', () => {
   const chart = join(root, 'charts/svc3/templates/crds');
   expect(readdirSync(chart).sort()).toEqual(readdirSync(join(root, 'crds')).sort());
-  for (const file of readdirSync(chart)) {
+  for (const file of readdirSync(chart))
     expect(readFileSync(join(chart, file), 'utf8')).toBe(readFileSync(join(root, 'crds', file), 'utf8'));
-  }
 });
 
 test('no generated text would be read as a Helm template', () => {
-  for (const file of readdirSync(join(root, 'crds'))) {
+  for (const file of readdirSync(join(root, 'crds')))
     expect(readFileSync(join(root, 'crds', file), 'utf8')).not.toContain('{{');
-  }
 });
 
 test('an object of any kind that svc3 has not looked at has a generation that was not observed', () => {

@@ -135,9 +135,8 @@ describe('the program', () => {
       ['version', '-o', 'json'],
       ['version', '-ojson'],
       ['--output=json', 'version'],
-    ]) {
+    ])
       expect(await run(words)).toEqual({ code: 0, stdout: '{\n  "client": "3.0.0"\n}\n', stderr: '' });
-    }
   });
 
   it('shows the commands of a group, with or without --help', async () => {

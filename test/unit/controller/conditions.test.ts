@@ -83,9 +83,8 @@ describe('setting a condition', () => {
         expect(new Set(types).size).toBe(types.length);
         expect(types.slice(0, conditions.length)).toEqual(conditions.map(({ type }) => type));
         expect(findCondition(once, last.type)).toMatchObject(last);
-        for (const other of conditions.filter(({ type }) => type !== last.type)) {
+        for (const other of conditions.filter(({ type }) => type !== last.type))
           expect(once).toContain(other);
-        }
       }),
     );
   });

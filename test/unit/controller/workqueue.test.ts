@@ -48,9 +48,7 @@ async function burst(count: number, passMs: number): Promise<Burst> {
       // Later passes find nothing to write.
       if (statusAt.has(key)) return;
       statusAt.set(key, performance.now());
-    } else {
-      queue.add(key);
-    }
+    } else queue.add(key);
     await new Promise((resolve) => {
       setTimeout(resolve, passMs);
     });
@@ -250,9 +248,7 @@ describe('a workqueue', () => {
     const cameAfter = (key: string): number => {
       queue.addBackoff(key);
       let waited = 0;
-      for (const before = queue.depth(); queue.depth() === before; waited += 10) {
-        vi.advanceTimersByTime(10);
-      }
+      for (const before = queue.depth(); queue.depth() === before; waited += 10) vi.advanceTimersByTime(10);
       return waited;
     };
     expect(cameAfter('a')).toBe(100);
@@ -325,17 +321,13 @@ describe('a workqueue', () => {
           expect(owed.delete(key)).toBe(true);
           active.add(key);
         };
-        for (const { kind, key } of steps) {
+        for (const { kind, key } of steps)
           if (kind === 'add' || kind === 'low') {
             priority = kind === 'low' ? 'low' : 'normal';
             queue.add(key);
             owed.add(key);
-          } else if (kind === 'take' && queue.depth() > 0) {
-            await take();
-          } else if (kind === 'done' && active.delete(key)) {
-            queue.done(key);
-          }
-        }
+          } else if (kind === 'take' && queue.depth() > 0) await take();
+          else if (kind === 'done' && active.delete(key)) queue.done(key);
         while (owed.size > 0) {
           active.forEach((key) => queue.done(key));
           active.clear();

@@ -53,9 +53,8 @@ describe('events that wait to be written', () => {
 
   test('give way to worthier ones where memory is short', async () => {
     queue.add(blocked());
-    for (const name of ['a/count', 'a/info', 'a/failure']) {
+    for (const name of ['a/count', 'a/info', 'a/failure'])
       queue.add(aWrite(name, name === 'a/count' ? 'count' : name === 'a/info' ? 'information' : 'important'));
-    }
     queue.add(aWrite('a/start'));
     queue.add(aWrite('b/start'));
     expect(await writeAll()).toEqual(['x/first', 'a/failure', 'b/start', 'a/start']);

@@ -71,14 +71,11 @@ describe('a store', () => {
               : action === 'remove'
                 ? store.remove(made)
                 : store.replace([made]);
-          if (action === 'put') {
-            model.set(name, made);
-          } else if (action === 'replace') {
+          if (action === 'put') model.set(name, made);
+          else if (action === 'replace') {
             model.clear();
             model.set(name, made);
-          } else if (model.get(name)?.metadata?.uid === uid) {
-            model.delete(name);
-          }
+          } else if (model.get(name)?.metadata?.uid === uid) model.delete(name);
           for (const change of changes) {
             const key = `${change.object.metadata?.name}/${change.object.metadata?.uid}`;
             // Whoever only listens knows just as well what is there.

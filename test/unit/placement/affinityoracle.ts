@@ -117,10 +117,9 @@ export class AffinityOracle {
     if (!isMet && !(isInPlace && isFirst && isMeant(labels)))
       return ["node(s) didn't match pod affinity rules"];
     const avoided = affinity?.podAntiAffinity?.requiredDuringSchedulingIgnoredDuringExecution ?? [];
-    for (const { labelSelector, topologyKey } of avoided) {
+    for (const { labelSelector, topologyKey } of avoided)
       if (this.#near(node, topologyKey, (other) => selects(labelSelector, other)) > 0)
         return ["node(s) didn't match pod anti-affinity rules"];
-    }
     const repelled = this.#pods.some(({ repels, at }) =>
       repels.some(
         ({ labelSelector, topologyKey }) =>

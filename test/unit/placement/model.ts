@@ -229,9 +229,7 @@ function choose(world: World, operator: Operator, v: number): number | undefined
 
 function placed(world: World, operator: Operator, v: number): number | undefined {
   const inventory = new Inventory(ranges);
-  for (let n = 0; n < world.nodes; n++) {
-    inventory.setNode(aNode(`n${n}`, { gpuEnabled: true, gpu: 1 }));
-  }
+  for (let n = 0; n < world.nodes; n++) inventory.setNode(aNode(`n${n}`, { gpuEnabled: true, gpu: 1 }));
   if (world.walls.placement) {
     operator.cache.forEach(({ pod }, other) => {
       const facts = pod === null ? undefined : podFacts(podOf(other, pod)!, `vm-${other}`);
@@ -322,9 +320,8 @@ function schedule(world: World, state: State, v: number): State | undefined {
   const pod = state.truth[v]!.pod;
   if (pod === null || pod.bound || pod.terminating) return undefined;
   const taken = state.counted.some((other, index) => index !== v && other?.node === pod.node);
-  if (world.walls.scheduler && taken) {
+  if (world.walls.scheduler && taken)
     return pod.unschedulable ? undefined : withPod(state, v, { ...pod, unschedulable: true });
-  }
   const bound = { ...pod, bound: true, unschedulable: false };
   return { ...withPod(state, v, bound), counted: set(state.counted, v, bound) };
 }
@@ -511,9 +508,8 @@ export function check(world: World, until: readonly Promised[] = []): Finding {
         seen.add(key);
         const reached = { state, from: visit, by: name };
         next.push(reached);
-        for (const promised of brokenBy(state).filter((one) => !broken.has(one))) {
+        for (const promised of brokenBy(state).filter((one) => !broken.has(one)))
           broken.set(promised, wayTo(reached));
-        }
       }
     }
     layer = next;

@@ -99,7 +99,7 @@ describe('the nodes of a class', () => {
     const tree = new NodeTree<Entry>();
     let reads = 0;
     const { entries } = counting(4_096);
-    for (const each of entries) {
+    for (const each of entries)
       tree.insert({
         name: each.name,
         score: 0.5,
@@ -108,7 +108,6 @@ describe('the nodes of a class', () => {
           return each.free;
         },
       });
-    }
     reads = 0;
     expect(tree.first(needOf(vector(8, 0)), false, () => true)?.name).toBe('node-04095');
     const counts = new Map<number, number>();

@@ -211,13 +211,12 @@ export function oracle(
     const byRoom = emptiness(b.free) - emptiness(a.free) || (a.node.name < b.node.name ? -1 : 1);
     return request.packed ? -byRoom : byRoom;
   });
-  if (best !== undefined) {
+  if (best !== undefined)
     return {
       outcome: best.node.name,
       accelerator: acceleratorOn(best.node, request),
       ports: portsOn(best.free, ranges, request) ?? {},
     };
-  }
   if (nodes.length === 0) return { outcome: 'no nodes available to schedule pods' };
   const counts: Record<string, number> = {};
   for (const { reasons } of looked) for (const reason of reasons) counts[reason] = (counts[reason] ?? 0) + 1;

@@ -257,7 +257,7 @@ class World {
 function run(steps: readonly Step[]): void {
   const inventory = new Inventory(smallRanges);
   const world = new World();
-  for (const step of steps) {
+  for (const step of steps)
     if (step.kind === 'node') {
       inventory.setNode(step.node);
       world.nodes.set(step.node.name, step.node);
@@ -274,10 +274,7 @@ function run(steps: readonly Step[]): void {
     } else if (step.kind === 'forget') {
       inventory.forget(step.assumedAs);
       world.assumed.delete(step.assumedAs);
-    } else {
-      decide(inventory, world, step);
-    }
-  }
+    } else decide(inventory, world, step);
 }
 
 function decide(inventory: Inventory, world: World, step: Extract<Step, { kind: 'place' }>): void {
@@ -324,9 +321,8 @@ describe('placement kept by events', { timeout: 120_000 }, () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 8 }), fc.integer({ min: 1, max: 20 }), (nodes, vms) => {
         const inventory = new Inventory(ranges);
-        for (let i = 0; i < nodes; i++) {
+        for (let i = 0; i < nodes; i++)
           inventory.setNode(aNode(`n${i}`, { gpuEnabled: true, gpu: 1, cpu: 100, memory: 100 }));
-        }
         const taken: string[] = [];
         for (let i = 0; i < vms; i++) {
           const result = place(inventory, aRequest({ gpu: true }));

@@ -54,9 +54,8 @@ describe('the identity of a registry', () => {
         fc.ipV6().filter((address) => !address.includes('.')),
         (address) => {
           const identity = parseServer(`https://[${address}]:5000`);
-          for (const host of identity.hosts) {
+          for (const host of identity.hosts)
             expect(parseServer(`https://${host.toUpperCase()}:5000`).name).toBe(identity.name);
-          }
           expect(new URL(`https://[${address}]`).hostname).toBe(identity.hosts[0]);
         },
       ),

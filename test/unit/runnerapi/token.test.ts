@@ -100,9 +100,8 @@ describe('a control token', () => {
   test('is accepted under either key during a rotation', () => {
     const next = createControlKey();
     const both = parseControlKeys(`${installation.publicKey}\n${next.publicKey}`);
-    for (const key of [installation, next]) {
+    for (const key of [installation, next])
       expect(verifyControlToken(signControlToken(claims, key.privateKey), both, expected)).toEqual(claims);
-    }
   });
 
   test('is refused when its claims are changed after signing', () => {

@@ -104,9 +104,8 @@ const vmDeploy = command({
     { environment, out, namespace, service, signal, ifInterrupted },
     { arguments: { name }, options },
   ) {
-    if (options.config === undefined && options.image === undefined && options.pool === undefined) {
+    if (options.config === undefined && options.image === undefined && options.pool === undefined)
       throw usageError('one of --config, --image, --pool is needed; see svc3 vm deploy --help');
-    }
     if (options['generate-name'] && name === undefined)
       throw usageError('--generate-name needs NAME, which it takes as a prefix');
     const [{ vms }, ns] = await Promise.all([service(), namespace()]);

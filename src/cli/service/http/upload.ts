@@ -52,7 +52,7 @@ async function sendAll(
   const { body, size, reopen, signal } = request;
   let offset = 0;
   let content = body;
-  for (let failures = 0; ;) {
+  for (let failures = 0; ;)
     try {
       const sent = await api.json({
         method: 'PATCH',
@@ -77,7 +77,6 @@ async function sendAll(
       offset = state.offset;
       content = await reopen(offset);
     }
-  }
 }
 
 /** So that its parts do not lie in the store until the server gives it up; where it cannot be told, it does that by itself. */
@@ -116,7 +115,7 @@ async function ask(
   location: string,
   signal: AbortSignal,
 ): Promise<{ readonly offset: number; readonly isComplete: boolean }> {
-  for (let failures = 0; ; failures += 1) {
+  for (let failures = 0; ; failures += 1)
     try {
       const { headers, body } = await api.stream({ method: 'HEAD', path: location });
       body.resume();
@@ -126,7 +125,6 @@ async function ask(
       await sleep(waitMs(failures), signal);
       if (signal.aborted) throw error;
     }
-  }
 }
 
 /** Conflict: bytes of the connection before came in after all. */

@@ -59,9 +59,8 @@ export function pullFailure(pod: Pod): string | undefined {
 /** Other reasons why the container is not created (a missing Secret, a refused security context). */
 export function createFailure(pod: Pod): string | undefined {
   const waiting = runnerStatus(pod)?.state?.waiting;
-  if (waiting?.reason === undefined || !/^(Create|RunContainer|PostStart).*Error$/.test(waiting.reason)) {
+  if (waiting?.reason === undefined || !/^(Create|RunContainer|PostStart).*Error$/.test(waiting.reason))
     return undefined;
-  }
   return [waiting.reason, waiting.message].filter((part) => part !== undefined).join(': ');
 }
 

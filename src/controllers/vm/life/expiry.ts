@@ -39,9 +39,8 @@ export async function expired(key: string, observed: Observed, parts: Parts): Pr
   const runner = isOwn ? parts.runners?.recent(key, vm, pod) : undefined;
   if (hasStarted({ vm, pod, node, claim, runner }) !== 'no') return undefined;
   const now = await evidenceNow(vm, parts.client);
-  if (now === undefined || hasStarted({ ...now, runner: answerOf(observed, now, runner) }) !== 'no') {
+  if (now === undefined || hasStarted({ ...now, runner: answerOf(observed, now, runner) }) !== 'no')
     return undefined;
-  }
   const deadline = startDeadline(await asPlannedNow(now.vm, parts.client));
   const time = Math.min(parts.now().getTime(), now.servedAt);
   return deadline !== undefined && time >= deadline ? now.vm : undefined;

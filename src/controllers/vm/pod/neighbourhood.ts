@@ -47,9 +47,8 @@ function required({ requiredDuringSchedulingIgnoredDuringExecution: terms }: Pod
 /** The pin is a field, not the hostname label: that one can differ from the node's name. */
 function nodeTerms(input: NeighbourhoodInput): NodeSelectorTerm[] {
   const { placement, vm, effective } = input;
-  if (placement.node !== undefined) {
+  if (placement.node !== undefined)
     return [{ matchFields: [{ key: 'metadata.name', operator: 'In', values: [placement.node] }] }];
-  }
   // Terms are alternatives: a node is reserved for nobody, or for this namespace. An empty label reserves nothing.
   const reservations: NodeSelectorRequirement[] = [
     { key: labels.namespace, operator: 'DoesNotExist' },

@@ -62,8 +62,7 @@ function slimResources(resources: ResourceRequirements | undefined): ResourceReq
 /** Without the members that are undefined. */
 function defined<T extends object>(object: T): T {
   const kept: Partial<T> = {};
-  for (const key of Object.keys(object) as (keyof T)[]) {
+  for (const key of Object.keys(object) as (keyof T)[])
     if (object[key] !== undefined) kept[key] = object[key];
-  }
   return kept as T;
 }

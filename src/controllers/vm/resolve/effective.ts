@@ -59,25 +59,22 @@ export function effectiveSettings(input: EffectiveInput): Effective {
   const { spec, config, image } = input;
   const requested = merge(spec, config);
   const architecture = requested.architecture ?? image.architecture ?? 'amd64';
-  if (image.architecture !== undefined && image.architecture !== architecture) {
+  if (image.architecture !== undefined && image.architecture !== architecture)
     return {
       kind: 'refused',
       reason: 'ArchitectureMismatch',
       message: `image ${image.reference} is for ${image.architecture}, the VM is for ${architecture}`,
     };
-  }
   const warnings: string[] = [];
   const gpuPassthrough = effectiveGpu(architecture, requested.gpuPassthrough, warnings);
-  if (architecture === 'amd64' && gpuPassthrough === 'Enabled' && !input.gpuPassthroughEnabled) {
+  if (architecture === 'amd64' && gpuPassthrough === 'Enabled' && !input.gpuPassthroughEnabled)
     return { kind: 'refused', reason: 'GPUPassthroughDisabled', message: gpuDisabledMessage };
-  }
   const vncConsole = effectiveConsole(architecture, gpuPassthrough, requested.vncConsole, warnings);
   const nodePorts = effectiveNodePorts(requested.nodePorts, input.services);
-  if (architecture === 'amd64' && gpuPassthrough === 'Enabled' && !isReachable(nodePorts)) {
+  if (architecture === 'amd64' && gpuPassthrough === 'Enabled' && !isReachable(nodePorts))
     warnings.push(
       'gpuPassthrough turns the VNC console off and the VM has no host port for SSH or screen sharing',
     );
-  }
   const tooSmall = sizeRefusal(requested.disk, image.bytes);
   if (tooSmall !== undefined) return { kind: 'refused', reason: 'InvalidSpec', message: tooSmall };
   const disk = sizedDisk(requested.disk, image.bytes);
@@ -119,9 +116,8 @@ export const gpuDisabledMessage =
 /** Rules 1 and 2: always on for ARM; off for x86 unless config or deploy turn it on. */
 function effectiveGpu(architecture: Architecture, requested: Switch | undefined, warnings: string[]): Switch {
   if (architecture === 'amd64') return requested ?? 'Disabled';
-  if (requested === 'Disabled') {
+  if (requested === 'Disabled')
     warnings.push('gpuPassthrough: Disabled has no effect; on arm64 GPU passthrough is always enabled');
-  }
   return 'Enabled';
 }
 
@@ -133,9 +129,8 @@ function effectiveConsole(
   warnings: string[],
 ): Switch {
   if (architecture !== 'amd64' || gpuPassthrough === 'Disabled') return requested ?? 'Enabled';
-  if (requested === 'Enabled') {
+  if (requested === 'Enabled')
     warnings.push('vncConsole: Enabled has no effect; on amd64 gpuPassthrough turns the VNC console off');
-  }
   return 'Disabled';
 }
 

@@ -79,9 +79,8 @@ export function createImageResolver({
     onCredential(changed) {
       credentials.onChange(({ object }) => changed(object.metadata.namespace));
       basicAuth.onChange(({ object }) => {
-        for (const { metadata, spec } of credentials.list()) {
+        for (const { metadata, spec } of credentials.list())
           if (spec.secretRef.name === object.metadata.name) changed(metadata.namespace);
-        }
       });
     },
   };

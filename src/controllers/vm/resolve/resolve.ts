@@ -102,13 +102,12 @@ export function resolveVm(vm: Vm, sources: ResolveSources): Resolved | Unresolve
     return unresolved('scheduled', 'ConfigNotFound', message);
   }
   const imageText = spec.image ?? config?.spec.image;
-  if (imageText === undefined) {
+  if (imageText === undefined)
     return unresolved(
       'stalled',
       'InvalidSpec',
       `spec.image: neither the VM nor VMConfig ${spec.config} names an image`,
     );
-  }
   const architecture = spec.architecture ?? config?.spec.architecture;
   const isoText = spec.iso ?? config?.spec.iso;
   // Both registries are asked at the same time.
@@ -253,9 +252,8 @@ function pinFailed(
   { error, retryMs }: Extract<ImageAnswer, { kind: 'failed' }>,
 ): Pinned | Unresolved {
   const message = messageOf(error);
-  if (isSvc3Error(error, 'NotFound')) {
+  if (isSvc3Error(error, 'NotFound'))
     return unresolved('scheduled', 'ImageNotFound', `image ${reference} was not found: ${message}`, retryMs);
-  }
   if (isSvc3Error(error, 'Unauthorized', 'Forbidden')) {
     const denied = `image ${reference} may not be pulled: ${message}`;
     return unresolved('scheduled', 'ImagePullDenied', denied, retryMs);

@@ -28,9 +28,8 @@ export function planStatus(
       const { pod, settings } = plan;
       if (isAsleep(vm)) return asleepDraft(vm);
       // On a lost node its guest may still run.
-      if (isNodeLost && isOwnedBy(pod, vm) && settings !== undefined) {
+      if (isNodeLost && isOwnedBy(pod, vm) && settings !== undefined)
         return reportPod({ vm, pod, node, runner: undefined, ...settings });
-      }
       const scheduled = vm.status?.conditions?.find(({ type }) => type === 'Scheduled');
       // A refusal that led here stays readable until the next one, or a node.
       if (scheduled?.status === 'False') return undefined;

@@ -355,27 +355,23 @@ function readyCondition(input: PodReport, power: ObservedPowerState | undefined)
   if (fault !== undefined) return condition('False', 'Starting', fault);
   const crash = crashMessage(pod);
   if (crash !== undefined) return condition('False', 'Crashed', crash);
-  if (runner?.error !== undefined && !isPodReady(pod) && runner.state === undefined) {
+  if (runner?.error !== undefined && !isPodReady(pod) && runner.state === undefined)
     return condition('Unknown', 'RunnerUnreachable', runner.error);
-  }
   const step = runner?.state === undefined ? undefined : powerStep(vm, runner.state);
-  if (step?.kind === 'guestStopped') {
+  if (step?.kind === 'guestStopped')
     return condition('False', 'GuestStopped', 'the guest has shut itself down');
-  }
   if (power === 'Failed' && requested !== 'Stopped') {
     const { reason = '', message } = runner?.state ?? {};
     if (waitingFaults.has(reason)) return condition('False', reason, message ?? '');
     return condition('False', 'Crashed', message ?? 'QEMU ended');
   }
   const reverted = vm.spec.revertRequest === undefined || isReverted(input);
-  if (requested === 'Running' && power === 'Running' && isRestartDue(input)) {
+  if (requested === 'Running' && power === 'Running' && isRestartDue(input))
     return condition('False', 'Restarting', waitsFor);
-  }
-  if (power === requested && reverted) {
+  if (power === requested && reverted)
     return requested === 'Running'
       ? guestCondition(input)
       : condition('True', requested, asRequested(input, requested));
-  }
   return condition('False', reverted ? requestedReasons[requested] : 'Reverting', waitsFor);
 }
 
@@ -384,9 +380,8 @@ function guestCondition({ pod, runner, effective: { readiness } }: PodReport): C
   const state = runner?.state;
   const asked = askedOf(readiness);
   // The kubelet hears of a guest that starts again only with its next probe. A runner from before that member makes its pod Ready as soon as QEMU runs.
-  if (!(state?.guestReady ?? isPodReady(pod))) {
+  if (!(state?.guestReady ?? isPodReady(pod)))
     return condition('False', 'GuestNotReady', `the VM runs; its guest does not answer yet: ${asked}`);
-  }
   return state?.readiness === 'NotAnswering'
     ? condition('True', 'GuestNotAnswering', `the VM runs; its guest has not answered in time: ${asked}`)
     : condition('True', 'Running', 'the VM runs');

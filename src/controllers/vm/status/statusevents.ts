@@ -88,9 +88,8 @@ function eventOf(
   old: Condition | undefined,
 ): StatusEvent | undefined {
   if (silent.has(reason)) return undefined;
-  if (type === 'Booted' && status === 'True') {
+  if (type === 'Booted' && status === 'True')
     return old?.status === 'True' ? undefined : { type: 'Normal', reason: 'Booted', message };
-  }
   const good = status === 'True' && type !== 'Stalled' && reason !== 'IdentityShared';
   return { type: good ? 'Normal' : 'Warning', reason, message };
 }

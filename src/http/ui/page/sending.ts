@@ -88,11 +88,10 @@ export async function sendAll(sender: Sender, signal: AbortSignal, progress: Upl
 
 /** Asked until the server says it. */
 async function howFar(sender: Sender, waitAfter: (failure: unknown) => Promise<void>): Promise<UploadState> {
-  for (;;) {
+  for (;;)
     try {
       return await sender.howFar();
     } catch (error) {
       await waitAfter(error);
     }
-  }
 }

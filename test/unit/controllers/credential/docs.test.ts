@@ -24,8 +24,7 @@ const registries = [...page.matchAll(/^\| (?<servers>`https?:[^|]+) \| `(?<name>
 test.each(registries.map(({ groups }) => [groups?.['servers'] ?? '', groups?.['name'] ?? '']))(
   'the page names the registry of %s as svc3 does',
   (servers, name) => {
-    for (const [, server = ''] of servers.matchAll(/`([^`]+)`/g)) {
+    for (const [, server = ''] of servers.matchAll(/`([^`]+)`/g))
       expect(parseServer(server.includes('://') ? server : `https://${server}`).name).toBe(name);
-    }
   },
 );

@@ -124,9 +124,8 @@ describe('GPU passthrough', () => {
       machines.towerThreeD500,
       machines.towerD300,
       machines.towerD700,
-    ]) {
+    ])
       expect(bundleOf(await hardwareOf(machine), rules).kind).toBe('none');
-    }
   });
 
   test('rule 6: at most one GPU VM per x86 node: one device, and placement counts it', async () => {

@@ -258,13 +258,12 @@ describe('the pod of a VM', () => {
     const terms =
       spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? [];
     expect(terms).toHaveLength(2);
-    for (const { matchExpressions } of terms) {
+    for (const { matchExpressions } of terms)
       expect(matchExpressions).toContainEqual({
         key: 'svc3.dev/accelerator',
         operator: 'NotIn',
         values: ['tcg'],
       });
-    }
   });
 
   describe('with affinity', () => {

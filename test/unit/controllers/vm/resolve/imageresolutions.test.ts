@@ -70,10 +70,9 @@ test('images for two architectures under one reference are two questions, as is 
     { architecture: 'amd64' },
     { architecture: 'arm64' },
     { withSize: true },
-  ] as const) {
+  ] as const)
     for (const vm of ['team/a', 'team/b'])
       expect(resolutions.resolve(vm, 'team', reference, sought)).toMatchObject({ kind: 'asking' });
-  }
   await vi.waitFor(() => expect(asked).toHaveLength(4));
   expect(asked.map(({ sought }) => sought)).toEqual([
     {},
