@@ -63,7 +63,8 @@ export class Disk {
     const base = await findDisk(folders.image);
     const asked = Math.max(this.#state.current.diskBytes ?? 0, spec.diskBytes ?? 0);
     const size = sizeOnImage(asked, base.virtualSize);
-    const refusal = roomRefusal(size, spec.diskLimitBytes);
+    // What is asked for: whole MiB may be more than a limit is that is none of them.
+    const refusal = roomRefusal(Math.max(asked, base.virtualSize), spec.diskLimitBytes);
     if (refusal !== undefined) throw new RunnerFailure('DiskTooLarge', refusal);
     if (this.#state.current.reverting === undefined) await this.#open(spec, base, size);
     else await this.#revert(spec, base, size);
@@ -113,7 +114,7 @@ export class Disk {
     const bytes = roundDiskSize(requested);
     const size = machine === undefined ? await overlaySize(this.#overlay) : await liveDiskSize(machine.qmp);
     checkGrows(bytes, size);
-    const refusal = roomRefusal(bytes, this.#host.spec.diskLimitBytes);
+    const refusal = roomRefusal(requested, this.#host.spec.diskLimitBytes);
     if (refusal !== undefined) throw invalidField('bytes', refusal);
     if (machine === undefined) await growOverlay(this.#overlay, bytes);
     else if (bytes > size) await growLive(machine.qmp, bytes);

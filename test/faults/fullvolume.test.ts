@@ -79,6 +79,17 @@ describe('an Ephemeral disk', () => {
     );
   });
 
+  test('may have as much as the installation allows, also where that is no whole number of MiB', async () => {
+    const limit = 64 * Mi - 512;
+    const pod = await aPod(
+      { diskLimitBytes: limit, diskBytes: limit, powerState: 'Stopped' },
+      await aDisk('32M'),
+    );
+    const runner = await startRunner(pod);
+    await runner.reaches({ powerState: 'Stopped', diskSize: 64 * Mi });
+    expect((await runner.client.resize(limit)).diskSize).toBe(64 * Mi);
+  });
+
   test('does not grow beyond that either', async () => {
     const pod = await aPod({ diskLimitBytes: 64 * Mi, powerState: 'Stopped' }, await aDisk('32M'));
     const runner = await startRunner(pod);
