@@ -134,6 +134,7 @@ export const reasonTable: readonly ReasonRow[] = [
       'The PersistentVolumeClaim of the disk is not bound yet.',
       'Check the StorageClass and its provisioner.',
     ],
+    AwaitingScheduler: ['As with Scheduled.', 'As with Scheduled.'],
     Unschedulable: ['As with Scheduled.', 'As with Scheduled.'],
   }),
   ...rows('VM', 'Booted', 'True', {

@@ -111,7 +111,8 @@ export function reportPod(given: PodReport): StatusDraft {
 }
 
 function conditionsOf(input: PodReport, power: ObservedPowerState | undefined): ConditionDrafts {
-  const prepared = preparedCondition(input);
+  const scheduled = scheduledCondition(input.pod, nodeOf(input.pod));
+  const prepared = preparedCondition(input, scheduled);
   const booted = bootedCondition(input, power);
   const unsupported = unsupportedCondition(input);
   const stalled = unsupported ?? hopelessCondition(input, prepared, booted);
@@ -120,7 +121,7 @@ function conditionsOf(input: PodReport, power: ObservedPowerState | undefined): 
       unsupported === undefined
         ? readyCondition(input, power)
         : condition('False', unsupported.reason, unsupported.message),
-    scheduled: scheduledCondition(input.pod, nodeOf(input.pod)),
+    scheduled,
     prepared,
     booted,
     ...(stalled === undefined ? {} : { stalled }),
@@ -224,7 +225,7 @@ const imageFaults: Readonly<Record<string, string>> = {
   ArchitectureUnsupported: 'ArchitectureMismatch',
 };
 
-function preparedCondition({ pod, runner }: PodReport): ConditionDraft {
+function preparedCondition({ pod, runner }: PodReport, scheduled: ConditionDraft): ConditionDraft {
   const failure = pullFailure(pod);
   if (failure !== undefined) return condition('False', 'ImagePullFailed', failure);
   const state = runner?.state;
@@ -234,7 +235,9 @@ function preparedCondition({ pod, runner }: PodReport): ConditionDraft {
   const pending = volumeMessage(pod);
   if (pending !== undefined) return condition('False', 'VolumePending', pending);
   const unbound = unboundMessage(pod);
-  if (unbound !== undefined) return condition('False', 'Unschedulable', unbound);
+  const hasNoVerdict = scheduled.reason === 'AwaitingScheduler';
+  if (unbound !== undefined)
+    return condition('False', hasNoVerdict ? 'AwaitingScheduler' : 'Unschedulable', unbound);
   if ((runnerStatus(pod)?.restartCount ?? 0) > 0) return condition('True', 'Prepared', 'the image is there');
   return condition('False', 'PullingImage', 'the node pulls the image');
 }

@@ -124,7 +124,7 @@ const table: Row[] = [
     rows: [
       starting,
       'scheduled=False/AwaitingScheduler',
-      'prepared=False/Unschedulable',
+      'prepared=False/AwaitingScheduler',
       'booted=False/Booting',
     ],
   })),
@@ -134,7 +134,7 @@ const table: Row[] = [
     rows: [
       starting,
       'scheduled=False/AwaitingScheduler',
-      'prepared=False/Unschedulable',
+      'prepared=False/AwaitingScheduler',
       'booted=False/Booting',
     ],
   },

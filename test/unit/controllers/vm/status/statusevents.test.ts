@@ -145,7 +145,8 @@ describe('a condition', () => {
       reason: 'AwaitingScheduler',
       message: 'waiting for kube-scheduler',
     } as const;
-    expect(eventsBetween(undefined, withCondition('Scheduled', waits))).toEqual([]);
+    for (const type of ['Scheduled', 'Prepared'])
+      expect(eventsBetween(undefined, withCondition(type, waits))).toEqual([]);
   });
 
   test('is told again where its status is another, though the reason is not', () => {
