@@ -26,8 +26,8 @@ export function createKubernetesService(options: KubernetesServiceOptions): Serv
   const { client, http, hasHttp, warning } = options;
   return {
     vms: createVms(options, { http, warning }),
-    vmConfigs: createVmConfigs(options),
-    vmPools: createVmPools(options),
+    vmConfigs: createVmConfigs(options, warning),
+    vmPools: createVmPools(options, warning),
     nodes: createNodes(options),
     images: createDisks(options, 'images', http),
     isos: createDisks(options, 'isos', http),

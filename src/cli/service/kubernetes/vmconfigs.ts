@@ -1,5 +1,6 @@
 import { vmConfigs } from '../../../api/resources.ts';
 import { writing } from '../../../usecases/writing.ts';
+import { withoutEffect } from '../../../wire/deploy.ts';
 import * as vmSchemas from '../../../wire/vmschemas.ts';
 import { configFields, vmConfigItem, vmConfigOf } from '../../../wire/vmconfig.ts';
 import type { VmConfigs } from '../types.ts';
@@ -7,8 +8,8 @@ import { checked } from './checked.ts';
 import { usernameOf } from './username.ts';
 import { followObjects, type Followable } from './follow.ts';
 
-/** VM configurations straight on kube-apiserver. */
-export function createVmConfigs(followable: Followable): VmConfigs {
+/** VM configurations straight on kube-apiserver; `warning` hears which settings have no effect. */
+export function createVmConfigs(followable: Followable, warning: (text: string) => void): VmConfigs {
   const { client } = followable;
   return {
     async list(namespace) {
@@ -21,7 +22,9 @@ export function createVmConfigs(followable: Followable): VmConfigs {
     async create(namespace, given) {
       const request = checked(vmSchemas.vmConfigBody, given);
       const config = vmConfigOf(request, { namespace, owner: await usernameOf(client) });
-      return vmConfigItem(await writing(() => client.create(vmConfigs, config), configFields));
+      const made = await writing(() => client.create(vmConfigs, config), configFields);
+      for (const text of withoutEffect(request)) warning(text);
+      return vmConfigItem(made);
     },
     delete: (namespace, name) => client.delete(vmConfigs, { name, namespace }),
   };

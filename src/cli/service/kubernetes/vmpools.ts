@@ -1,14 +1,15 @@
 import { vmPools } from '../../../api/resources.ts';
 import { writing } from '../../../usecases/writing.ts';
 import { poolFields, scalePatch, vmPoolItem, vmPoolOf } from '../../../wire/vmpool.ts';
+import { withoutEffect } from '../../../wire/deploy.ts';
 import * as vmSchemas from '../../../wire/vmschemas.ts';
 import type { VmPools } from '../types.ts';
 import { checked } from './checked.ts';
 import { usernameOf } from './username.ts';
 import { followObjects, type Followable } from './follow.ts';
 
-/** VM pools straight on kube-apiserver. */
-export function createVmPools(followable: Followable): VmPools {
+/** VM pools straight on kube-apiserver; `warning` hears which settings have no effect. */
+export function createVmPools(followable: Followable, warning: (text: string) => void): VmPools {
   const { client } = followable;
   return {
     async list(namespace) {
@@ -21,7 +22,9 @@ export function createVmPools(followable: Followable): VmPools {
     async create(namespace, given) {
       const request = checked(vmSchemas.vmPoolBody, given);
       const pool = vmPoolOf(request, { namespace, owner: await usernameOf(client) });
-      return vmPoolItem(await writing(() => client.create(vmPools, pool), poolFields));
+      const made = await writing(() => client.create(vmPools, pool), poolFields);
+      for (const text of withoutEffect(request)) warning(text);
+      return vmPoolItem(made);
     },
     async scale(namespace, name, given) {
       const body = scalePatch(checked(vmSchemas.vmPoolScaleBody, given));
