@@ -95,7 +95,6 @@ export const VmPoolSpec = z
   )
   .describe('Guests that are booted before anybody asks for a VM.');
 export type VmPoolSpec = z.infer<typeof VmPoolSpec>;
-/** A spec as users write it: fields with a default may be left out. */
 
 export const VmPoolStatus = z
   .object({

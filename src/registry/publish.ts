@@ -21,7 +21,7 @@ export async function publish(
 }
 
 /**
- * Deletes every version of an image, and uploads to it; its blobs go when the registry collects its garbage. The known one goes last: while it is there, so is what tells
+ * Deletes every version of an image, and every upload to it; its blobs go when the registry collects its garbage. The known one goes last: while it is there, so is what tells
  * that the others are of this image. One that the registry refuses to delete (`isDeletionRefused`) keeps none of the others.
  *
  * @param known - digest of its newest version, which may have lost its tags; undefined where it has none
