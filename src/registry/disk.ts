@@ -1,4 +1,5 @@
 import { pipeline, Transform, type Readable } from 'node:stream';
+import { finished } from 'node:stream/promises';
 import { constants, createGunzip, createZstdDecompress } from 'node:zlib';
 import { Svc3Error } from '../errors.ts';
 import { readWhole } from '../net/foreign.ts';
@@ -85,24 +86,40 @@ async function diskOfLayer(
 ): Promise<DiskFile | undefined> {
   const what = `a layer of ${client.registry}/${repository}`;
   const packed = blobOf(client, repository, layer, { signal });
+  const checked = verifyDigest(layer.digest, what, layer.size);
   const unpacking = decompressor(layer.mediaType, isShared);
   // A failure ends the last stream with it, where it is read.
   const archive = pipeline(
-    [
-      packed,
-      verifyDigest(layer.digest, what, layer.size),
-      ...(unpacking === undefined ? [] : [unpacking]),
-      atMost(maxUnpackedBytes, what),
-    ],
+    [packed, checked, ...(unpacking === undefined ? [] : [unpacking]), atMost(maxUnpackedBytes, what)],
     () => undefined,
   ) as Transform;
   const isDisk = (name: string) => diskPath.test(name);
   const found = await streamFromTar(archive, isDisk, budget, what).catch((error: unknown) => {
     throw isWindowTooLarge(error) ? windowTooLarge(what, error) : error;
   });
-  if (found === undefined) return undefined;
-  const { size, stream, whole: verified } = found;
+  if (found === undefined) {
+    await readOut(checked);
+    return undefined;
+  }
+  const { size, stream, whole } = found;
+  const verified = whole.then(() => readOut(checked));
+  // Whoever gives the stream up does not ask.
+  verified.catch(() => undefined);
   return { name: diskPath.exec(found.name)?.[1] ?? '', size, stream, verified };
+}
+
+/**
+ * Reads what stands behind the packed data of a layer. zlib stops where these end, before the last bytes have been digested: a registry could send
+ * any other disk and fill the rest up.
+ *
+ * @throws BadGateway where the layer is not the one of its digest
+ */
+async function readOut(checked: Transform): Promise<void> {
+  if (checked.readableEnded) return;
+  const ended = finished(checked);
+  checked.unpipe();
+  checked.resume();
+  await ended;
 }
 
 function isWindowTooLarge(error: unknown): boolean {

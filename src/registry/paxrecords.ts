@@ -2,26 +2,34 @@
 export interface TarExtension {
   readonly name?: string;
   readonly size?: number;
+  /** What the file is called that GNU tar has packed without its holes, under another name. */
+  readonly sparseName?: string;
 }
 
 const [space, newline, zero, nine] = [0x20, 0x0a, 0x30, 0x39];
-const keys = { path: Buffer.from('path='), size: Buffer.from('size=') };
+const keys = {
+  path: Buffer.from('path='),
+  size: Buffer.from('size='),
+  sparseName: Buffer.from('GNU.sparse.name='),
+};
 
 /**
- * `path` and `size` of an extended header of POSIX, records of the form `<length> <key>=<value>\n`. The last one of a key holds. The others are
+ * `path`, `size` and `GNU.sparse.name` of an extended header of POSIX, records of the form `<length> <key>=<value>\n`. The last one of a key holds. The others are
  * passed over by their lengths and made to no text: there may be a hundred thousand.
  *
  * @returns undefined where it has another form.
  */
 export function readPaxRecords(bytes: Buffer): TarExtension | undefined {
   const nothing = bytes.subarray(0, 0);
-  let [path, digits] = [nothing, nothing];
+  let [path, digits, sparseName] = [nothing, nothing, nothing];
   for (let at = 0; at < bytes.length;) {
     const { start, end } = recordAt(bytes, at);
     if (bytes[start - 1] !== space || end <= start || end > bytes.length || bytes[end - 1] !== newline)
       return undefined;
     if (isOf(bytes, start, keys.path)) path = bytes.subarray(start + keys.path.length, end - 1);
     if (isOf(bytes, start, keys.size)) digits = bytes.subarray(start + keys.size.length, end - 1);
+    if (isOf(bytes, start, keys.sparseName))
+      sparseName = bytes.subarray(start + keys.sparseName.length, end - 1);
     at = end;
   }
   const size = integer(digits);
@@ -30,6 +38,7 @@ export function readPaxRecords(bytes: Buffer): TarExtension | undefined {
   return {
     ...(path.length === 0 ? {} : { name: path.toString('utf8') }),
     ...(size === undefined ? {} : { size }),
+    ...(sparseName.length === 0 ? {} : { sparseName: sparseName.toString('utf8') }),
   };
 }
 

@@ -53,7 +53,7 @@ export async function streamFromTar(
   }
 }
 
-type TarEntry = Required<TarExtension>;
+type TarEntry = Required<Omit<TarExtension, 'sparseName'>>;
 
 async function firstOf(pieces: Pieces, isWanted: (name: string) => boolean): Promise<TarEntry | undefined> {
   let extended: TarExtension = {};
@@ -66,12 +66,26 @@ async function firstOf(pieces: Pieces, isWanted: (name: string) => boolean): Pro
     if (type === 'x' || type === 'L') Object.assign(extended, await extensionOf(pieces, type, own));
     else if (isPassedOver(type)) await pieces.skip(padded(own));
     else {
-      const { name = tarName(header), size = own } = extended;
+      const { name = tarName(header), size = own, sparseName = name } = extended;
+      if (type === 'S') await skipSparseMap(pieces, header);
+      if ((type === 'S' || sparseName !== name) && isWanted(sparseName)) throw pieces.invalid(packedSparsely);
       if (isFile(type) && isWanted(name)) return { name, size };
       if (hasContent(type)) await pieces.skip(padded(size));
       extended = {};
     }
   }
+}
+
+const packedSparsely =
+  'has its disk without its holes, as `tar --sparse` packs it; pack it without that option';
+
+/** Where the map of a sparse file of GNU's own format goes on in a further block. */
+const sparseGoesOn = { header: 482, block: 504 };
+
+/** Blocks between the header of a sparse file of GNU's own format and its content. */
+async function skipSparseMap(pieces: Pieces, header: Buffer): Promise<void> {
+  let goesOn = header[sparseGoesOn.header] !== 0;
+  while (goesOn) goesOn = (await pieces.take(tarBlock))[sparseGoesOn.block] !== 0;
 }
 
 /** Old programs leave the size of what has none blank. */

@@ -110,6 +110,68 @@ describe('the disk of an image', () => {
     await read;
   });
 
+  const packedAs = [
+    ['gzip', gzipSync, mediaTypes.ociLayerGzip],
+    ['zstd', zstdCompressSync, mediaTypes.ociLayerZstd],
+  ] as const;
+  describe.each(packedAs)('packed with %s', (_how, packed, mediaType) => {
+    /** As blobs come from a registry: what unpacks them has come to its end before the last piece. */
+    const inPieces = (registry: MemoryRegistry): MemoryRegistry => ({
+      ...registry,
+      blob: async (...asked) => {
+        const bytes = await buffer(await registry.blob(...asked));
+        const pieces = Array.from({ length: Math.ceil(bytes.length / 65_536) }, (_, at) =>
+          bytes.subarray(at * 65_536, (at + 1) * 65_536),
+        );
+        return Readable.from(pieces, { objectMode: false });
+      },
+    });
+
+    /** A layer of 1 MB: what stands behind the packed data is unpacked to nothing. */
+    const filledUp = async (file: Header & { content?: string }): Promise<Buffer> => {
+      const bytes = packed(await tar(file));
+      return Buffer.concat([bytes, Buffer.alloc(1_000_000 - bytes.length)]);
+    };
+
+    test('is verified where something stands behind it', async () => {
+      const registry = memoryRegistry();
+      const { stream, verified } = await openDisk(
+        registry,
+        'a',
+        imageOf(registry, [await filledUp(disk), mediaType]),
+      );
+      expect(await text(stream)).toBe('bytes of a disk');
+      await expect(verified).resolves.toBeUndefined();
+    });
+
+    test('is not verified where that of another layer came', async () => {
+      const registry = memoryRegistry();
+      const meant = await filledUp(disk);
+      const image = imageOf(registry, [meant, mediaType]);
+      registry.blobs.set(
+        sha256(meant),
+        await filledUp({ ...disk, content: 'others of a disk'.slice(0, 15) }),
+      );
+      const whole = async () => {
+        const { stream, verified } = await openDisk(inPieces(registry), 'a', image);
+        await text(stream);
+        await verified;
+      };
+      await expect(whole()).rejects.toMatchObject({ reason: 'BadGateway' });
+    });
+
+    test('is not said to be missing where another layer came that has none', async () => {
+      const registry = memoryRegistry();
+      const meant = await filledUp(disk);
+      const image = imageOf(registry, [meant, mediaType]);
+      registry.blobs.set(sha256(meant), await filledUp({ name: 'README', content: 'x' }));
+      await expect(openDisk(inPieces(registry), 'a', image)).rejects.toMatchObject({
+        reason: 'BadGateway',
+        message: expect.stringContaining('does not match its digest'),
+      });
+    });
+  });
+
   test('is read from a layer as builders write it, with a global header and extended ones', async () => {
     const registry = memoryRegistry();
     const layer = Buffer.concat([

@@ -146,6 +146,50 @@ describe('an archive', () => {
     });
   });
 
+  /** As GNU tar writes a file with holes in its own format: with so many blocks of its map behind the header. */
+  function sparse(name: string, mapBlocks: number): Buffer {
+    const header = tarEntry({ name, type: 'S', content: 'x' });
+    const [head, content] = [header.subarray(0, 512), header.subarray(512)];
+    head[482] = mapBlocks === 0 ? 0 : 1;
+    head.write('        ', 148);
+    head.write(
+      `${head
+        .reduce((sum, byte) => sum + byte, 0)
+        .toString(8)
+        .padStart(6, '0')}\0 `,
+      148,
+    );
+    const maps = Array.from({ length: mapBlocks }, (_, at) => {
+      const map = Buffer.alloc(512);
+      map[504] = at + 1 < mapBlocks ? 1 : 0;
+      return map;
+    });
+    return Buffer.concat([head, ...maps, content]);
+  }
+
+  test.each([0, 1, 3])(
+    'is found behind a file with holes whose map has %i further blocks',
+    async (blocks) => {
+      expect(await found(sparse('README', blocks), disk)).toEqual(bytes);
+    },
+  );
+
+  test.each([
+    ['GNU’s format', sparse('disk/disk.raw', 1)],
+    [
+      'the one of POSIX',
+      Buffer.concat([
+        paxHeader({ 'GNU.sparse.name': 'disk/disk.raw' }),
+        tarEntry({ name: 'GNUSparseFile.0/disk.raw', content: 'x' }),
+      ]),
+    ],
+  ])('that is packed without its holes in %s is refused in a sentence', async (_format, entry) => {
+    await expect(find([entry])).rejects.toMatchObject({
+      reason: 'Invalid',
+      message: 'it has its disk without its holes, as `tar --sparse` packs it; pack it without that option',
+    });
+  });
+
   test('is read no further than its budget allows', async () => {
     const other = tarEntry({ name: 'README', content: 'x' });
     const most = { headers: 3, bytes: 2 * 1024 + 512 };
