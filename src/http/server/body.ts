@@ -22,8 +22,12 @@ interface BodyLimits {
   readonly held: HeldBytes | undefined;
 }
 
-/** Reads a JSON request's bytes: as many as the route takes, within the time, as many as Content-Length says and `held` allows. */
-function readBody(
+/**
+ * Reads a JSON request's bytes: as many as the route takes, within the time, as many as Content-Length says and `held` allows.
+ *
+ * @throws Svc3Error RequestEntityTooLarge, BadRequest, and what `held` throws; `held` has been released then
+ */
+export function readBody(
   stream: Readable,
   headers: IncomingMessage['headers'],
   { maxBytes, timeoutMs, held }: BodyLimits,
@@ -36,7 +40,9 @@ function readBody(
     const timer = setTimeout(() => {
       end(refuse('BadRequest', `body: was not received within ${timeoutMs / 1000} seconds`));
     }, timeoutMs);
+    let isOver = false;
     const end = (error?: Error): void => {
+      isOver = true;
       clearTimeout(timer);
       stream.off('data', onData);
       // Also of a body that is refused: listeners stay on the stream, and would keep what came of it.
@@ -49,6 +55,8 @@ function readBody(
       reject(error);
     };
     const onWhole = (): void => {
+      // The rest of one that was refused: what it held has been given back.
+      if (isOver) return;
       try {
         held?.complete();
         end();

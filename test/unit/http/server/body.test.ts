@@ -1,7 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import type { Http2ServerRequest } from 'node:http2';
-import { describe, expect, test } from 'vitest';
-import { hasNoBody, requireJson } from '../../../../src/http/server/body.ts';
+import { once } from 'node:events';
+import { PassThrough } from 'node:stream';
+import { describe, expect, test, vi } from 'vitest';
+import { hasNoBody, readBody, requireJson } from '../../../../src/http/server/body.ts';
 
 test.each<[IncomingMessage['headers'], boolean]>([
   [{}, true],
@@ -20,6 +22,23 @@ test.each([true, false])(
     );
   },
 );
+
+test('a body that was refused holds nothing, though the rest of it comes', async () => {
+  const held = {
+    take: vi.fn(),
+    receive: vi.fn(),
+    complete: vi.fn(),
+    shrink: vi.fn(),
+    release: vi.fn(),
+  };
+  const stream = new PassThrough();
+  const read = readBody(stream, {}, { maxBytes: 4, timeoutMs: 60_000, held });
+  stream.write('too much');
+  await expect(read).rejects.toMatchObject({ reason: 'RequestEntityTooLarge' });
+  stream.resume().end(' and more');
+  await once(stream, 'end');
+  expect([held.release.mock.calls.length, held.complete.mock.calls.length]).toEqual([1, 0]);
+});
 
 describe('the type of a JSON body', () => {
   test.each([
