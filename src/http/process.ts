@@ -116,6 +116,7 @@ export function createApi(options: ApiOptions): Api {
       authenticator,
       findPageCaller,
       limit: new ConcurrencyLimit(options.longRunningPerIdentity ?? 500, 'streams of this identity'),
+      use: http.use,
       drain: http.drain,
       ending: http.ending,
       ...(options.pingEveryMs === undefined ? {} : { pingEveryMs: options.pingEveryMs }),

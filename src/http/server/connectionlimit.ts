@@ -12,7 +12,7 @@ export const mostUnused = 1_200;
 
 /** Keeps those who only connect from taking the memory of a process. */
 export interface ConnectionLimit {
-  /** The connection of this request is in use until the returned function is called, once. */
+  /** The connection of this request, whose caller is known, is in use until the returned function is called, once, or it closes. */
   use(request: IncomingMessage | Http2ServerRequest): () => void;
 }
 
@@ -33,8 +33,8 @@ interface Unused {
 }
 
 /**
- * Where more than `most` connections are in nobody's use, the address that has most of them loses one: the oldest that never was in use, else the one that
- * has not been for longest. One on which a request of a known caller runs is never closed, nor is a stream, so an address that many share, as that
+ * Where more than `most` connections are in nobody's use, the address that has most of them loses one, never the one that came just now: the oldest that
+ * never was in use, else the one that has not been for longest. One on which a request of a known caller runs is never closed, nor is a stream, so an address that many share, as that
  * of a proxy or of kube-apiserver, loses only what it does not need. A limit for all that refuses the newest would let one client keep out the others.
  */
 export function limitConnections(server: Http2SecureServer, most = mostUnused): ConnectionLimit {
@@ -77,8 +77,6 @@ export function limitConnections(server: Http2SecureServer, most = mostUnused): 
       isOver = true;
     };
   };
-  // Until its socket closes.
-  server.on('upgrade', (_request: IncomingMessage, socket: Socket) => void use(socket));
   return { use: (request) => use('stream' in request ? request.stream?.session : request.socket) };
 }
 
@@ -102,7 +100,7 @@ class UnusedConnections {
     this.#byAddress.set(address, unused);
     unused[kind].add(connection);
     this.#count += 1;
-    if (this.#count > this.#most) this.#closeOne();
+    if (this.#count > this.#most) this.#closeOne(connection);
   }
 
   remove(connection: Connection): void {
@@ -122,19 +120,22 @@ class UnusedConnections {
     if (connection.uses === 0 && !connection.socket.destroyed) this.add(connection, 'used');
   }
 
-  #closeOne(): void {
+  /** Of those that were never in use, which may be about to be, as many as of those that were are left: else a client could keep out the newest. */
+  #closeOne(newest: Connection): void {
     let largest: Unused | undefined;
     for (const unused of this.#byAddress.values())
       if (largest === undefined || sizeOf(unused) > sizeOf(largest)) largest = unused;
-    const [oldest] = largest?.fresh ?? [];
-    const [longest] = largest?.used ?? [];
-    const connection = oldest ?? longest;
+    if (largest === undefined) return;
+    const { fresh, used } = largest;
+    const [oldest] = fresh;
+    const [longest = oldest] = used;
+    const connection = oldest !== newest && fresh.size >= used.size ? oldest : longest;
     if (connection === undefined) return;
     this.remove(connection);
     const { session, socket } = connection;
-    // It says which requests were taken: a client that sends one just now can send that again elsewhere.
+    // It says which requests were taken: a client that sends one just now can send that again elsewhere. Node writes it in a later turn.
     if (session?.destroyed === false) session.goaway();
-    socket.destroy();
+    setImmediate(() => socket.destroy());
   }
 }
 

@@ -13,7 +13,7 @@ import { answersIn, type LogAnswer } from './accesslog.ts';
 import { statusRefusal, type ApiSurface } from '../call/apisurface.ts';
 import { installBodyReader } from './body.ts';
 import { ByteBudget, type ByteBudgetLimits, openByteBudget } from '../call/bytebudget.ts';
-import { limitConnections } from './connectionlimit.ts';
+import { type ConnectionLimit, limitConnections } from './connectionlimit.ts';
 import { trackConnections } from './connections.ts';
 import { ConcurrencyLimit } from '../auth/limits.ts';
 import { createMalformedAnswers, type MalformedAnswers } from './malformed.ts';
@@ -55,6 +55,8 @@ export interface HttpServer {
   readonly drain: AbortSignal;
   /** Aborted a moment before what still runs is cut. */
   readonly ending: AbortSignal;
+  /** Keeps the connection of a request whose caller is known until what is returned is called, or it closes. */
+  readonly use: ConnectionLimit['use'];
   listen(address: { host: string; port: number }): Promise<AddressInfo>;
   /**
    * Tells clients for `leaveMs` to use other connections while everything is still served, then stops taking
@@ -188,9 +190,10 @@ export function createServer(options: ServerOptions): HttpServer {
     options.surfaces.find(({ surface }) => surface.owns?.(path) === true)?.surface ?? unknownPath;
   const app: FastifyInstance = Fastify(fastifyOptions(options, malformed, createPathRefusal(ownerOf)));
   const server = app.server as unknown as Http2SecureServer;
+  const inUse = limitConnections(server, options.unusedConnections);
   const context: PipelineContext = {
     services: options.services,
-    connections: limitConnections(server, options.unusedConnections),
+    connections: inUse,
     metrics: options.metrics,
     drain: draining.signal,
     answered: options.answered ?? answersIn(options.services.log),
@@ -244,6 +247,7 @@ export function createServer(options: ServerOptions): HttpServer {
     server,
     drain: draining.signal,
     ending: connections.ending,
+    use: inUse.use,
     async listen({ host, port }) {
       await app.listen({ host, port });
       return server.address() as AddressInfo;

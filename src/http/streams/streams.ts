@@ -5,6 +5,7 @@ import { isSvc3Error, messageOf, Svc3Error } from '../../errors.ts';
 import { closeCodes, closeReason, joinWebSocket, keepAlive, type Cut } from '../../net/websocket.ts';
 import type { Authenticator } from '../auth/auth.ts';
 import type { ConcurrencyLimit } from '../auth/limits.ts';
+import type { ConnectionLimit } from '../server/connectionlimit.ts';
 import { requireConsole } from '../routes/console.ts';
 import type { Services } from '../call/services.ts';
 import type { FindPageCaller } from '../call/caller.ts';
@@ -18,6 +19,8 @@ export interface StreamOptions {
   readonly authenticator: Authenticator;
   readonly findPageCaller: FindPageCaller;
   readonly limit: ConcurrencyLimit;
+  /** Keeps the connection of a request until it closes, whatever others come. */
+  readonly use: ConnectionLimit['use'];
   readonly drain: AbortSignal;
   /** Aborted a moment before open streams are cut. */
   readonly ending: AbortSignal;
@@ -26,6 +29,8 @@ export interface StreamOptions {
   readonly confirmEveryMs?: number;
 }
 
+/** How long a client that is refused may take to read that and hang up, in milliseconds. */
+const refusedMs = 1_000;
 /** How often a client is asked whether it is still there, in milliseconds. */
 const defaultPingMs = 30_000;
 /** The largest message that is taken from a client; noVNC's are some kilobytes. */
@@ -91,11 +96,12 @@ class Streams {
 
   async open(upgrade: Upgrade): Promise<void> {
     const { request, socket } = upgrade;
-    const { drain, limit } = this.#options;
+    const { drain, limit, use } = this.#options;
     if (drain.aborted) throw new Svc3Error('ServiceUnavailable', 'this server is going away, try again');
     const asked = readStreamRequest(request);
     const admitted = await this.#admission.admit(request, asked);
     const release = limit.take(admitted.key);
+    use(request);
     let runner: Duplex | undefined;
     const left = (): void => {
       // A guest that is slow still takes what was sent to it.
@@ -176,6 +182,9 @@ function refuse(socket: Duplex, error: unknown): void {
   const refusal = refusalFrom(error);
   const body = JSON.stringify(failure(refusal));
   const retry = refusal.status === 429 || refusal.status === 503 ? 'Retry-After: 1\r\n' : '';
+  // What still comes is read: an end behind it would not be seen, and an answer before it could be lost.
+  socket.resume();
+  setTimeout(() => socket.destroy(), refusedMs).unref();
   socket.end(
     `HTTP/1.1 ${refusal.status} ${refusal.reason}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\n${retry}Connection: close\r\n\r\n${body}`,
   );

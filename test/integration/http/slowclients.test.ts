@@ -142,6 +142,28 @@ describe('more connections that nobody uses than a process takes', () => {
     await expectServed(api);
   });
 
+  test('are told which of their requests were taken, so that a client sends the others elsewhere', async () => {
+    const session = api.http2();
+    onTestFinished(() => session.destroy());
+    await once(session, 'connect');
+    const told = once(session, 'goaway');
+    await idle(most + 1);
+    expect((await told).slice(0, 2)).toEqual([0, 0]);
+  });
+
+  test('do not stay for having asked for a stream without a token', async () => {
+    const sockets: TLSSocket[] = [];
+    onTestFinished(() => sockets.forEach((socket) => socket.destroy()));
+    for (let count = 0; count < most + 20; count += 1) {
+      const socket = await rawConnection(api);
+      sockets.push(socket);
+      socket.write(handshake(ns('/vms/guest/tunnel'), {}));
+      expect(String(((await once(socket, 'data')) as [Buffer])[0])).toMatch(/^HTTP\/1\.1 401 /);
+    }
+    await expect.poll(() => sockets.filter((socket) => socket.destroyed).length).toBeGreaterThanOrEqual(20);
+    await expectServed(api);
+  });
+
   test('cost those that were in use nothing, as long as there are others', async () => {
     const session = api.http2();
     onTestFinished(() => session.destroy());

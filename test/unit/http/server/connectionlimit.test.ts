@@ -19,9 +19,10 @@ beforeEach(async () => {
   limit = limitConnections(server as unknown as Http2SecureServer, 3);
   // Without TLS a connection is as far as one with it once its handshake is over.
   server.on('connection', (socket) => server.emit('secureConnection', socket));
-  server.on('upgrade', (_request, socket: Socket) =>
-    socket.write('HTTP/1.1 101 Switching Protocols\r\n\r\n'),
-  );
+  server.on('upgrade', (request, socket: Socket) => {
+    if (request.headers.authorization !== undefined) limit.use(request);
+    socket.write('HTTP/1.1 101 Switching Protocols\r\n\r\n');
+  });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   onTestFinished(() => {
@@ -97,9 +98,31 @@ test('one in use is never closed, and one that was is the last of its address', 
   expect(closed(busy, first)).toEqual([false, false]);
 });
 
+test('the newest is never closed for those that were in use', async () => {
+  const used = [await connection(), await connection(), await connection()];
+  for (const socket of used) (await using(socket))();
+  const newest = await connection();
+  await once(used[0]!, 'close');
+  expect(closed(...used, newest)).toEqual([true, false, false, false]);
+  (await using(newest))();
+  await connection();
+  await once(used[1]!, 'close');
+  expect(closed(...used, newest)).toEqual([true, true, false, false]);
+});
+
+const upgrade = 'GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n';
+
+test('a stream that nobody known has asked for is not in use', async () => {
+  const first = await connection();
+  first.write(`${upgrade}\r\n`);
+  await once(first, 'data');
+  for (let i = 0; i < 3; i += 1) await connection();
+  await once(first, 'close');
+});
+
 test('a stream is in use until it is closed', async () => {
   const stream = await connection();
-  stream.write('GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n');
+  stream.write(`${upgrade}Authorization: me\r\n\r\n`);
   await once(stream, 'data');
   const others = [];
   for (let i = 0; i < 5; i += 1) others.push(await connection());

@@ -1,5 +1,5 @@
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect, type Socket } from 'node:net';
 import { once } from 'node:events';
 import { PassThrough, Transform } from 'node:stream';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
@@ -43,6 +43,7 @@ beforeEach(async () => {
         throw new Error('no page asks');
       },
       limit,
+      use: () => () => undefined,
       drain: drain.signal,
       ending: ending.signal,
     }),
@@ -94,6 +95,27 @@ test('a stream that comes to be open only then is told at once', async () => {
   opening.resolve();
   await once(ws, 'open');
   expect(await closed).toEqual(farewell);
+});
+
+test('a client that is refused and does not hang up, or sends on, keeps no connection', async () => {
+  drain.abort();
+  const { port } = server.address() as AddressInfo;
+  const taken = once(server, 'connection') as Promise<[Socket]>;
+  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+  try {
+    const [connection] = await taken;
+    const closed = once(connection, 'close');
+    const lines = ['Upgrade: websocket', 'Connection: Upgrade', 'Sec-WebSocket-Version: 13'];
+    socket.write(
+      `GET /api/v1/namespaces/team/vms/web/tunnel HTTP/1.1\r\nHost: a\r\n${lines.join('\r\n')}\r\n\r\n`,
+    );
+    socket.write('x'.repeat(200_000));
+    const [answer] = (await once(socket, 'data')) as [Buffer];
+    expect(String(answer)).toMatch(/^HTTP\/1\.1 503 /);
+    await closed;
+  } finally {
+    socket.destroy();
+  }
 });
 
 test('no stream is opened while its server drains', async () => {
