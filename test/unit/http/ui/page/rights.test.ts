@@ -1,5 +1,5 @@
 import { createElement, render } from 'preact';
-import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { forgetRights, mayNot, type Rights, useRights } from '../../../../../src/http/ui/page/rights.ts';
 
 /** As far as it is asked for: whether nobody looks at it. */
@@ -8,6 +8,8 @@ let page: { hidden: boolean };
 let answers: (readonly string[] | undefined)[];
 /** Namespaces that were asked for. */
 let asked: string[];
+/** Takes away what was drawn. */
+let takeAway: (() => void)[];
 /** What a component that uses the rights has got, each time that it was drawn. */
 let drawn: Rights[];
 
@@ -16,6 +18,7 @@ beforeEach(() => {
   forgetRights();
   asked = [];
   drawn = [];
+  takeAway = [];
   page = { hidden: false };
   vi.stubGlobal('document', page);
   vi.stubGlobal('fetch', async (path: string) => {
@@ -27,6 +30,9 @@ beforeEach(() => {
 });
 
 afterEach(() => {
+  // With the clock of this test: Preact goes on a moment later, and would set timers of whichever test runs then.
+  for (const each of takeAway) each();
+  vi.clearAllTimers();
   vi.useRealTimers();
   vi.unstubAllGlobals();
 });
@@ -42,7 +48,7 @@ async function follow(namespace: string): Promise<(namespace: string) => Promise
     render(createElement(Component, { of }), place);
     await vi.advanceTimersByTimeAsync(200);
   };
-  onTestFinished(() => render(null, place));
+  takeAway.push(() => render(null, place));
   await draw(namespace);
   return draw;
 }
