@@ -10,6 +10,8 @@ import type { Progress } from '../host/progress.ts';
 export type Requirements = Readonly<Record<string, string>>;
 
 const requirements: Requirements = {
+  // Elsewhere than on Debian mmdebstrap does not bring it along, and takes what it makes images from for unsigned.
+  '/usr/share/keyrings/debian-archive-keyring.gpg': 'debian-archive-keyring',
   bash: 'bash',
   buildah: 'buildah',
   cpio: 'cpio',

@@ -49,7 +49,8 @@ export async function bundle(build: ImageBuild): Promise<string> {
   const dir = join(build.cache, 'images', `bundles.${process.pid}`);
   const rolldown = join(root, 'node_modules/.bin/rolldown');
   const env = { ...process.env, SVC3_BUNDLE_DIR: dir };
-  await run(rolldown, ['-c', 'rolldown.config.ts', '--log-level', 'silent'], {
+  // With this Node: the first one in PATH may be older than rolldown takes.
+  await run(process.execPath, [rolldown, '-c', 'rolldown.config.ts', '--log-level', 'silent'], {
     cwd: root,
     env,
     signal: build.signal,
@@ -198,6 +199,16 @@ export async function pushBuilt(
   await buildah([...parameters, `localhost/${repository}:${image.tag}`, target], build);
 }
 
+/** A /run of its own, with what /etc/resolv.conf may lead to: systemd-resolved, resolvconf and NetworkManager keep it there. */
+export const ownRun = `set -e
+kept=$(mktemp -d)
+(cd /run && for file in systemd/resolve/*resolv.conf resolvconf/resolv.conf NetworkManager/*resolv.conf; do
+  if [ -e "$file" ]; then cp --parents -L "$file" "$kept"; fi
+done)
+mount -t tmpfs tmpfs /run
+cp -r "$kept/." /run
+rm -r "$kept"`;
+
 /** In a mount namespace of its own: the overlay driver would leave a mount of its storage behind. */
 async function buildah(parameters: readonly string[], build: ImageBuild): Promise<string> {
   const folder = join(build.cache, 'images');
@@ -210,7 +221,7 @@ async function buildah(parameters: readonly string[], build: ImageBuild): Promis
   const [verb = '', ...rest] = parameters;
   const takesPolicy = ['bud', 'from', 'commit', 'push', 'add'].includes(verb);
   const storage = [`--root=${folder}/storage`, '--runroot=/run/svc3-buildah', '--storage-driver=overlay'];
-  const script = 'mount -t tmpfs tmpfs /run && exec "$@"';
+  const script = `${ownRun}\nexec "$@"`;
   return run(
     'unshare',
     [

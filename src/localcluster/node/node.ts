@@ -128,6 +128,8 @@ function kubeletConfig(options: NodeOptions, folder: string): object {
     // connections at once, so that look-ups fail without a timeout.
     clusterDNS: [options.dns ? dnsAddress : options.node.ip],
     clusterDomain,
+    // That of the machine may be a link into its /run, which a node does not have: no pod would start. It leads nowhere from a node anyway.
+    resolvConf: '',
     podLogsDir: '/var/log/pods',
     volumePluginDir: join(folder, 'volumeplugins'),
     makeIPTablesUtilChains: false,
