@@ -18,6 +18,7 @@ import { homedir, tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { stripVTControlCharacters } from 'node:util';
+import { rootRefusal } from './support/rootstages.ts';
 import type { StrayError } from './support/strayerrors.ts';
 
 interface Totals {
@@ -272,6 +273,11 @@ async function main(): Promise<number> {
     return 2;
   }
   const chosen: ReadonlySet<string> = new Set(asked.length > 0 ? asked : usual);
+  const refusal = rootRefusal([...chosen], process.getuid?.());
+  if (refusal !== undefined) {
+    console.error(refusal);
+    return 2;
+  }
   const steps = plan
     .map((lines) => lines.map((line) => line.filter((name) => chosen.has(name))))
     .map((lines) => lines.filter((line) => line.length > 0))
