@@ -161,14 +161,16 @@ async function deploy(
   const begin = performance.now();
   const startMs = (request.timeout ?? 10) * 60_000;
   const headers = traceparent === undefined ? {} : { traceparent };
-  const more = { ...waiting(wait), headers, signal, timeoutMs: startMs + 30_000 };
+  // The server refuses a negative time, and undici would, too, with words of its own.
+  const timeoutMs = Math.max(0, startMs) + 30_000;
+  const more = { ...waiting(wait), headers, signal, timeoutMs };
   const { status, value } = await api.json({ method: 'POST', path: path(ns, 'vms'), body: request, ...more });
   const created = value as DeployItem;
   if (status !== 202 || wait === false) return created;
   const { waitForDeployed } = await import('./deploy.ts');
   const read = () => seenVm(api, path(ns, 'vms', created.name), wait, signal);
-  const timeoutMs = Math.max(1, startMs - (performance.now() - begin));
-  return waitForDeployed(created, { read, timeoutMs, signal, progress });
+  const leftMs = Math.max(1, startMs - (performance.now() - begin));
+  return waitForDeployed(created, { read, timeoutMs: leftMs, signal, progress });
 }
 
 /** Whether its guest answers is told by its conditions alone. */

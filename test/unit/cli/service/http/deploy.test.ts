@@ -4,7 +4,10 @@ import { text as bodyOf } from 'node:stream/consumers';
 import { afterEach, describe, expect, it, onTestFinished, test, vi } from 'vitest';
 import { openHttp } from '../../../../../src/cli/service/http/service.ts';
 import { waitForDeployed, type SeenVm } from '../../../../../src/cli/service/http/deploy.ts';
+import { checked } from '../../../../../src/cli/service/kubernetes/checked.ts';
 import type { DeployItem, VmItem } from '../../../../../src/cli/service/types.ts';
+import { isSvc3Error, Svc3Error } from '../../../../../src/errors.ts';
+import { deployBody } from '../../../../../src/wire/vmschemas.ts';
 import { run } from '../../environment.ts';
 
 const created: DeployItem = { name: 'web', memory: '2Gi', ssh: 0, status: 'Pending' };
@@ -171,6 +174,33 @@ describe('a deploy that nobody answers', () => {
     const line = ['vm', 'deploy', 'web', '-i', 'registry.example.com/a', '-n', 'team'];
     const { stderr } = await run(line, { variables }, { openHttp });
     expect(stderr).toMatch(/^svc3: cannot reach http:\/\/127\.0\.0\.1:1: [^;]*\n$/);
+  });
+});
+
+test.each([-5, 0])('a time to start of %d minutes is refused as over a kubeconfig', async (minutes) => {
+  const server = createServer((request, response) => {
+    const refuse = (body: string): Svc3Error => {
+      try {
+        checked(deployBody, JSON.parse(body) as object);
+      } catch (error) {
+        if (isSvc3Error(error)) return error;
+      }
+      return new Svc3Error('InternalError', 'was not refused');
+    };
+    void bodyOf(request).then((body) => {
+      const { status, reason, message } = refuse(body);
+      response.writeHead(status).end(JSON.stringify({ kind: 'Status', reason, message }));
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const variables = { SVC3_API_URL: `http://127.0.0.1:${port}`, SVC3_TOKEN: 't' };
+  const line = ['vm', 'deploy', 'web', '-i', 'registry.example.com/a', '-n', 'team', `--timeout=${minutes}`];
+  const { code, stderr } = await run(line, { variables }, { openHttp });
+  expect({ code, stderr }).toEqual({
+    code: 2,
+    stderr: 'svc3: --timeout: Too small: expected number to be >=1\n',
   });
 });
 
