@@ -27,8 +27,10 @@ export interface Context {
   readonly signal: AbortSignal;
   /** Global options of this command line that a child of the same program needs. */
   readonly globalArguments: readonly string[];
-  /** What a Ctrl-C from now on leaves behind, as a sentence for people. */
-  ifInterrupted(stays: string): void;
+  /** What a Ctrl-C from now on leaves behind, as a sentence for people; undefined: nothing. */
+  ifInterrupted(stays: string | undefined): void;
+  /** What was refused while the command goes on to something else: it is said also where a Ctrl-C ends that. */
+  noteFailure(message: string): void;
   /** Exit code of a run that ended well, where it is another program's. */
   exitWith(code: number): void;
 }

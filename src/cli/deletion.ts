@@ -7,7 +7,7 @@ import { eachOf } from './several.ts';
  * others say. Who presses Ctrl-C deletes nothing more.
  */
 export function deleteAll(
-  context: Pick<Context, 'out' | 'signal' | 'ifInterrupted'>,
+  context: Pick<Context, 'out' | 'signal' | 'ifInterrupted' | 'noteFailure'>,
   kind: string,
   names: readonly string[],
   remove: (name: string) => Promise<string | undefined | void>,

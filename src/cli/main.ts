@@ -16,9 +16,12 @@ export interface Connections extends Backends {
   localCluster(): Promise<LocalCluster>;
 }
 
-/** What a command that Ctrl-C ends leaves behind, as a sentence. */
+/** What is said of a command that Ctrl-C ends. */
 interface Interruption {
+  /** What it leaves behind, as a sentence. */
   stays: string | undefined;
+  /** What had been refused before. */
+  readonly failures: string[];
 }
 
 /** Exit code of a run that Ctrl-C ended: 128 + SIGINT. */
@@ -32,18 +35,23 @@ export async function main(
   environment: Environment,
   connections: Connections,
 ): Promise<number> {
-  const interruption: Interruption = { stays: undefined };
+  const interruption: Interruption = { stays: undefined, failures: [] };
   try {
     return await dispatch(argv, environment, { connections, interruption });
   } catch (error) {
     if (environment.signal.aborted) {
-      if (interruption.stays !== undefined)
-        environment.stderr.write(`svc3: ${printable(interruption.stays)}\n`);
+      const { stays, failures } = interruption;
+      const said = [...new Set(failures), ...(stays === undefined ? [] : [stays])].join('; ');
+      if (said !== '') environment.stderr.write(lineOf(said));
       return interrupted;
     }
-    environment.stderr.write(`svc3: ${printable(withoutGroup(messageOf(error)))}\n`);
+    environment.stderr.write(lineOf(messageOf(error)));
     return isSvc3Error(error) ? errorTable[error.reason].exitCode : 1;
   }
+}
+
+function lineOf(message: string): string {
+  return `svc3: ${printable(withoutGroup(message))}\n`;
 }
 
 /** `vms.svc3.dev "x" not found` is what kube-apiserver says; the api says it without the group, as people do. */
@@ -108,7 +116,7 @@ async function complete(
   const { context, close } = createContext(environment, connections, {
     values: contextValues(words),
     format: 'table',
-    interruption: { stays: undefined },
+    interruption: { stays: undefined, failures: [] },
   });
   try {
     for (const { value, summary } of await candidates(words, context))
@@ -212,6 +220,9 @@ function createContext(
     }),
     ifInterrupted(stays) {
       interruption.stays = stays;
+    },
+    noteFailure(message) {
+      interruption.failures.push(message);
     },
     exitWith(code) {
       exit = code;

@@ -9,7 +9,7 @@ function given() {
     stop,
     done,
     ifInterrupted,
-    context: { out: { done }, signal: stop.signal, ifInterrupted } as never,
+    context: { out: { done }, signal: stop.signal, ifInterrupted, noteFailure: vi.fn() } as never,
   };
 }
 

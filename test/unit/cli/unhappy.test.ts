@@ -58,6 +58,64 @@ describe('a power verb of several VMs', () => {
   });
 });
 
+describe('a refusal before Ctrl-C', () => {
+  /** `a` is refused, Ctrl-C comes while one of these is waited for, which ends well or not. */
+  function interruptedAt(last: string, fails: boolean) {
+    const stop = new AbortController();
+    const act = async (_: string, name: string): Promise<void> => {
+      if (name === 'a') throw new Svc3Error('NotFound', 'vms.svc3.dev "a" not found');
+      if (name !== last) return;
+      stop.abort();
+      if (fails) throw new Svc3Error('Timeout', 'stopped waiting');
+    };
+    const exec = async (ns: string, name: string): Promise<boolean> => {
+      await act(ns, name);
+      return true;
+    };
+    const remove = async (ns: string, name: string): Promise<undefined> => {
+      await act(ns, name);
+    };
+    return { verbs: { exec, delete: remove }, signal: stop.signal };
+  }
+  const first = 'svc3: vms "a" not found';
+  const goesOn = 'no longer waiting; what was asked for goes on: svc3 vm list shows it';
+
+  test.each<[line: string, last: string, fails: boolean, stderr: string]>([
+    ['vm stop a b c', 'b', true, `${first}; ${goesOn}; no stop was asked of c\n`],
+    ['vm stop a b c', 'b', false, `${first}; ${goesOn}; no stop was asked of c\n`],
+    [
+      'vm stop a b c',
+      'c',
+      true,
+      `${first}; no longer waiting; stop of VM c goes on: svc3 vm get c shows it\n`,
+    ],
+    ['vm stop a b c', 'c', false, `${first}\n`],
+    ['vm delete a b c', 'b', true, `${first}; deletions that have begun go on; not deleted: c\n`],
+    [
+      'vm delete a b c',
+      'c',
+      true,
+      `${first}; no longer waiting; deletions that have begun go on: svc3 vm list shows what is left\n`,
+    ],
+    ['vm delete a b c', 'c', false, `${first}\n`],
+  ])('is said: %s, interrupted at %s, which fails: %s', async (line, last, fails, stderr) => {
+    const { verbs, signal } = interruptedAt(last, fails);
+    expect(await svc3(line, verbs, signal)).toMatchObject({ code: 130, stderr });
+  });
+});
+
+test('a refusal that comes after Ctrl-C is said, and not that it goes on', async () => {
+  const stop = new AbortController();
+  const exec = async (_: string, name: string): Promise<boolean> => {
+    stop.abort();
+    throw notFound(name);
+  };
+  expect(await svc3('vm stop a', { exec }, stop.signal)).toMatchObject({
+    code: 130,
+    stderr: 'svc3: vms "a" not found\n',
+  });
+});
+
 describe('a connection that breaks while somebody waits', () => {
   const broken = () =>
     Promise.reject(
