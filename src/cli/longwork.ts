@@ -1,7 +1,7 @@
 import { isSvc3Error, Svc3Error } from '../errors.ts';
 import type { Context } from './context.ts';
 import type { OptionSpecs } from './command.ts';
-import { retryWhileUnreachable } from './unreachable.ts';
+import { mostOthers, retryWhileUnreachable } from './unreachable.ts';
 import { sleep } from './sleep.ts';
 import type { DiskItem, Disks } from './service/types.ts';
 import { diskView } from './views.ts';
@@ -36,9 +36,6 @@ export const architectureOption = {
 } as const satisfies OptionSpecs;
 
 const pollMs = 1000;
-
-/** Looks in a row that show something else than was asked for: a replica of the api may be a moment behind. */
-const mostOthers = 5;
 
 /** Prints what has begun, or waits for its end; returns what was printed. */
 export async function showWork(

@@ -5,6 +5,9 @@ import { sleep } from './sleep.ts';
 const mostMs = 60_000;
 const askAgainMs = 1_000;
 
+/** Looks in a row that show something else than was asked for: a replica of the api may be a moment behind. */
+export const mostOthers = 5;
+
 /**
  * What `read` answers, for callers that wait anyway: while the server cannot be reached, or refuses for a moment, it is asked again for a minute.
  *

@@ -54,7 +54,7 @@ export interface DeployOptions {
   readonly traceparent?: string | undefined;
   /** Gives up as soon as no node fits, as clients of the 2.4.x API expect. */
   readonly failFast?: boolean;
-  /** Called with every state that is seen. */
+  /** Called with the VM as it was created where it is waited for, and with every state that is seen then. */
   progress?(vm: Vm): void;
 }
 
@@ -120,6 +120,7 @@ async function courseOf(
 ): Promise<Course> {
   const { created } = deployment;
   if (options.wait === false) return { vm: created, runs: false };
+  options.progress?.(created);
   const begin = performance.now();
   const started = await untilItRuns(environment, deployment, options);
   if (!started.runs || options.wait === true) return started;

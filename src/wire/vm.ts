@@ -263,10 +263,24 @@ export function deployItem(vm: Vm, portWarnings: readonly string[], inherited?: 
 
 /** Of a VM only what a deploy answers. */
 export function deployItemOf(item: VmItem, portWarnings: string | undefined): DeployItem {
-  const { name, node, memory, ip, ssh, vnc, screenshare, status, reachable, startedFrom, pool, message } =
-    item;
+  const {
+    name,
+    uid,
+    node,
+    memory,
+    ip,
+    ssh,
+    vnc,
+    screenshare,
+    status,
+    reachable,
+    startedFrom,
+    pool,
+    message,
+  } = item;
   return defined<DeployItem>({
     name,
+    uid,
     node,
     memory,
     ip,

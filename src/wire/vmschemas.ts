@@ -265,6 +265,7 @@ export const vmItem = z
 export const deployReply = z
   .object({
     name: z.string(),
+    uid: itemUid,
     node: z.string().optional(),
     memory: z.string(),
     ip: z.string().optional(),

@@ -64,6 +64,8 @@ export interface WaitOptions {
 /** What to wait for after a deploy. */
 export interface DeployOptions extends Omit<WaitOptions, 'wait'> {
   readonly wait: DeployWait;
+  /** Called once the VM is created: whoever stops waiting is told its name, which may have been generated. */
+  noteCreated(name: string): void;
   /** The trace that the deploy is to belong to (W3C `traceparent`). */
   readonly traceparent?: string | undefined;
 }

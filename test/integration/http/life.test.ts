@@ -116,6 +116,7 @@ describe('VMs', () => {
     expect(deployed.status).toBe(200);
     expect(deployed.json).toEqual({
       name: 'demo',
+      uid: vm.metadata.uid,
       node: 'node-1',
       memory: '2.00Gi',
       ip: '192.0.2.10',

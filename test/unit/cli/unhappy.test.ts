@@ -140,6 +140,38 @@ describe('a connection that breaks while somebody waits', () => {
   });
 });
 
+describe('a VM that was created without a name', () => {
+  const goesOn = 'goes on starting, and is removed if it does not run within 10 minutes';
+  const fate = `VM vm-7k2xq ${goesOn}: svc3 vm get vm-7k2xq shows it, svc3 vm delete vm-7k2xq removes it`;
+
+  test('is named where Ctrl-C ends the wait for it', async () => {
+    const stop = new AbortController();
+    const deploy: Service['vms']['deploy'] = async (_ns, _request, { noteCreated }) => {
+      noteCreated('vm-7k2xq');
+      stop.abort();
+      throw new Svc3Error('Timeout', 'stopped waiting');
+    };
+    expect(await svc3('vm deploy -i registry.example.com/a', { deploy }, stop.signal)).toEqual({
+      code: 130,
+      stdout: '',
+      stderr: `svc3: no longer waiting; ${fate}\n`,
+    });
+  });
+
+  test('is named where it may not be looked at over a kubeconfig', async () => {
+    const forbidden = () => Promise.reject(new Svc3Error('Forbidden', 'may not'));
+    const vm = { metadata: storedMeta({ name: 'vm-7k2xq', namespace: 'x' }), spec: {} };
+    const create = async (resource: unknown) => (resource === vms ? vm : forbidden());
+    const client = { get: forbidden, create } as Partial<KubeClient> as KubeClient;
+    const { deploy } = createVms({ client, informers: vi.fn() }, { http: vi.fn(), warning: vi.fn() });
+    expect(await svc3('vm deploy -i registry.example.com/a', { deploy })).toEqual({
+      code: 5,
+      stdout: '',
+      stderr: `svc3: may not; ${fate}\n`,
+    });
+  });
+});
+
 describe('svc3 vm resize', () => {
   test('says what goes on where Ctrl-C ends it', async () => {
     const stop = new AbortController();

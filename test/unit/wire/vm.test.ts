@@ -314,6 +314,7 @@ test('the reply of a deploy has all port warnings in one text, or none', () => {
   expect(deployItem(aVm(), ['One.', 'Two.'])).toMatchObject({ portWarnings: 'One. Two.' });
   expect(deployItem(aVm(), [])).toEqual({
     name: 'demo',
+    uid: 'uid-of-demo',
     memory: '7.50Gi',
     ssh: 0,
     status: 'Pending',

@@ -126,11 +126,17 @@ const vmDeploy = command({
     });
     const progress = (text: string) => out.progress(text);
     const wait = waitOf(options['no-wait'], options['wait-for']);
-    const fate = leftBehind(name, options['generate-name'], minutesOf(options.timeout, options['no-wait']));
-    ifInterrupted(`no longer waiting; ${fate}`);
+    const minutes = minutesOf(options.timeout, options['no-wait']);
+    let fate = '';
+    const noteFate = (text: string) => {
+      fate = text;
+      ifInterrupted(`no longer waiting; ${fate}`);
+    };
+    noteFate(perhapsLeft(options['generate-name'] ? undefined : name, minutes));
+    const noteCreated = (created: string) => noteFate(left(created, minutes));
     const traceparent = traceparentOf(environment);
     const vm = await namingOptions(() =>
-      tellingFate(vms.deploy(ns, request, { wait, signal, progress, traceparent }), fate),
+      tellingFate(vms.deploy(ns, request, { wait, signal, progress, noteCreated, traceparent }), () => fate),
     );
     if (vm.portWarnings !== undefined) out.warning(vm.portWarnings);
     await out.list(deployView, [vm]);
@@ -149,12 +155,24 @@ function minutesOf(timeout: number | undefined, noWait: boolean): number | undef
 }
 
 /** A deploy goes on without who asked for it. */
-function leftBehind(name: string | undefined, generates: boolean, minutes: number | undefined): string {
+function left(name: string, minutes: number | undefined): string {
+  return `VM ${name} ${goingOn(minutes)}: ${handles(name)}`;
+}
+
+/** @param name - undefined where it is generated */
+function perhapsLeft(name: string | undefined, minutes: number | undefined): string {
+  return name === undefined
+    ? `a VM that was created ${goingOn(minutes)}: svc3 vm list shows it`
+    : `VM ${name}, if it was created, ${goingOn(minutes)}: ${handles(name)}`;
+}
+
+function goingOn(minutes: number | undefined): string {
   const end = minutes === undefined ? '' : `, and is removed if it does not run within ${minutes} minutes`;
-  const fate = `goes on starting${end}`;
-  return name === undefined || generates
-    ? `a VM that was created ${fate}: svc3 vm list shows it`
-    : `VM ${name}, if it was created, ${fate}: svc3 vm get ${name} shows it, svc3 vm delete ${name} removes it`;
+  return `goes on starting${end}`;
+}
+
+function handles(name: string): string {
+  return `svc3 vm get ${name} shows it, svc3 vm delete ${name} removes it`;
 }
 
 function waitOf(noWait: boolean, state: 'running' | 'reachable'): DeployWait {

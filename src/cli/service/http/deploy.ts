@@ -1,9 +1,10 @@
 import { group } from '../../../api/meta.ts';
-import { ifFound, Svc3Error, type ErrorReason } from '../../../errors.ts';
+import { ifFound, isSvc3Error, Svc3Error, type ErrorReason } from '../../../errors.ts';
 import { deployItemOf } from '../../../wire/vm.ts';
-import { retryWhileUnreachable } from '../../unreachable.ts';
+import { mostOthers, retryWhileUnreachable } from '../../unreachable.ts';
 import { sleep } from '../../sleep.ts';
 import type { DeployItem, VmItem } from '../types.ts';
+import { Unanswered } from '../unanswered.ts';
 
 /** A VM as it was seen last. */
 export interface SeenVm {
@@ -30,9 +31,9 @@ const deadlineGraceMs = 5_000;
 
 /**
  * The VM once it runs, and is reachable where `read` tells that. What it is refused with is what the server would have said
- * (contract: `POST NS/vms`).
+ * (contract: `POST NS/vms`). Another VM that has got its name by then is not it: it is gone.
  *
- * @throws Svc3Error Timeout, Invalid where it can never run, Conflict where it has run, NotFound, or what `read` throws for a minute
+ * @throws Svc3Error Timeout, Invalid where it can never run, Conflict where it has run, NotFound; Unanswered where `read` is refused, or fails for a minute
  */
 export async function waitForDeployed(
   created: DeployItem,
@@ -41,10 +42,18 @@ export async function waitForDeployed(
   const begin = performance.now();
   let last: SeenVm | undefined;
   let hasRun = created.status === 'Running';
-  for (;;) {
+  // A server that does not tell it is believed in its first look.
+  let { uid } = created;
+  for (let others = 0; ;) {
     if (signal.aborted) throw refusal(created, 'Timeout', `stopped waiting for VM ${created.name}`);
-    const seen = await retryWhileUnreachable(() => ifFound(read()), signal);
-    if (seen === undefined) throw gone(created, hasRun, last);
+    const seen = await look(read, signal);
+    uid ??= seen?.item.uid;
+    others = isAnother(seen, uid) ? others + 1 : 0;
+    if (seen === undefined || others > mostOthers) throw gone(created, hasRun, last);
+    if (others > 0) {
+      await sleep(pollMs, signal);
+      continue;
+    }
     last = seen;
     hasRun ||= seen.item.status === 'Running';
     progress(`${created.name}: ${reasonOf(seen) ?? seen.item.status}`);
@@ -53,6 +62,20 @@ export async function waitForDeployed(
       throw late(created, hasRun, seen);
     await sleep(pollMs, signal);
   }
+}
+
+/** A refusal to look says nothing of the VM, and neither does a server that is away. */
+async function look(read: DeployWaiting['read'], signal: AbortSignal): Promise<SeenVm | undefined> {
+  try {
+    return await retryWhileUnreachable(() => ifFound(read()), signal);
+  } catch (error) {
+    if (!isSvc3Error(error)) throw error;
+    throw new Unanswered(error.reason, error.message, { details: error.details, cause: error });
+  }
+}
+
+function isAnother(seen: SeenVm | undefined, uid: string | undefined): boolean {
+  return seen?.item.uid !== undefined && seen.item.uid !== uid;
 }
 
 /** @throws Svc3Error where it never will be, and does not run any more */

@@ -155,7 +155,7 @@ async function deploy(
   api: ApiClient,
   ns: string,
   request: DeployRequest,
-  { wait, signal, progress, traceparent }: DeployOptions,
+  { wait, signal, progress, noteCreated, traceparent }: DeployOptions,
 ): Promise<DeployItem> {
   progress(`${request.name ?? 'vm'}: Pending`);
   const begin = performance.now();
@@ -166,6 +166,7 @@ async function deploy(
   const more = { ...waiting(wait), headers, signal, timeoutMs };
   const { status, value } = await api.json({ method: 'POST', path: path(ns, 'vms'), body: request, ...more });
   const created = value as DeployItem;
+  noteCreated(created.name);
   if (status !== 202 || wait === false) return created;
   const { waitForDeployed } = await import('./deploy.ts');
   const read = () => seenVm(api, path(ns, 'vms', created.name), wait, signal);

@@ -16,7 +16,14 @@ export async function deploy(
   client: KubeClient,
   namespace: string,
   given: DeployRequest,
-  { wait, signal, progress, warning, traceparent }: DeployOptions & { warning(text: string): void },
+  {
+    wait,
+    signal,
+    progress,
+    noteCreated,
+    warning,
+    traceparent,
+  }: DeployOptions & { warning(text: string): void },
 ): Promise<DeployItem> {
   const { vm, portWarnings, warnings, inherited } = await deployAVm(
     {
@@ -35,7 +42,10 @@ export async function deploy(
       namespace,
       wait,
       traceparent,
-      progress: (seen) => progress(`${seen.metadata.name ?? 'vm'}: ${vmMessage(seen) ?? vmState(seen)}`),
+      progress(seen) {
+        noteCreated(seen.metadata.name);
+        progress(`${seen.metadata.name}: ${vmMessage(seen) ?? vmState(seen)}`);
+      },
     },
   );
   for (const text of warnings) warning(text);

@@ -6,6 +6,7 @@ import { openHttp } from '../../../../../src/cli/service/http/service.ts';
 import { waitForDeployed, type SeenVm } from '../../../../../src/cli/service/http/deploy.ts';
 import { checked } from '../../../../../src/cli/service/kubernetes/checked.ts';
 import type { DeployItem, VmItem } from '../../../../../src/cli/service/types.ts';
+import { Unanswered } from '../../../../../src/cli/service/unanswered.ts';
 import { isSvc3Error, Svc3Error } from '../../../../../src/errors.ts';
 import { deployBody } from '../../../../../src/wire/vmschemas.ts';
 import { run } from '../../environment.ts';
@@ -28,6 +29,7 @@ const refused = (code: number, reason: string, message: string) => ({
 async function deploy(
   words: string,
   answers: readonly { readonly code?: number; readonly value: unknown }[],
+  accepted = created,
 ) {
   const asked: string[] = [];
   const sent: string[] = [];
@@ -36,7 +38,7 @@ async function deploy(
     asked.push(`${request.method} ${request.url}`);
     const isDeploy = request.method === 'POST';
     const { code = 200, value } = isDeploy
-      ? { code: 202, value: created }
+      ? { code: 202, value: accepted }
       : ((left.length > 1 ? left.shift() : left[0]) ?? { code: 500, value: {} });
     void bodyOf(request).then((body) => {
       sent.push(body);
@@ -48,7 +50,7 @@ async function deploy(
   const { port } = server.address() as AddressInfo;
   const variables = { SVC3_API_URL: `http://127.0.0.1:${port}`, SVC3_TOKEN: 't' };
   const { code, stdout, stderr } = await run(
-    ['vm', 'deploy', 'web', '-i', 'registry.example.com/a', '-n', 'team', '-o', 'json', ...words.split(' ')],
+    ['vm', 'deploy', ...words.split(' '), '-i', 'registry.example.com/a', '-n', 'team', '-o', 'json'],
     { variables },
     { openHttp },
   );
@@ -58,7 +60,7 @@ async function deploy(
 
 describe('a deploy that the server answers before the VM runs', () => {
   it('goes on waiting until it runs, and says of it what a deploy says', async () => {
-    const { code, stderr, item, asked } = await deploy('--timeout 1', [
+    const { code, stderr, item, asked } = await deploy('web --timeout 1', [
       { value: anItem() },
       { value: anItem({ status: 'Running', node: 'n1', ip: '10.0.0.9' }) },
     ]);
@@ -73,7 +75,7 @@ describe('a deploy that the server answers before the VM runs', () => {
       item: anItem({ status: 'Running' }),
       conditions: [{ type: 'Ready', status, reason: 'R', message: 'port 22 is closed' }],
     });
-    const { code, item, asked } = await deploy('--wait-for reachable', [
+    const { code, item, asked } = await deploy('web --wait-for reachable', [
       { value: ready('False') },
       { value: ready('True') },
     ]);
@@ -82,7 +84,7 @@ describe('a deploy that the server answers before the VM runs', () => {
   });
 
   it('asks again where the next server is not there yet', async () => {
-    const { code, item } = await deploy('--timeout 1', [
+    const { code, item } = await deploy('web --timeout 1', [
       refused(503, 'ServiceUnavailable', 'later'),
       { value: anItem({ status: 'Running' }) },
     ]);
@@ -98,13 +100,38 @@ describe('a deploy that the server answers before the VM runs', () => {
       'VM web did not run within its timeout and was removed',
     ],
     ['has stopped by then', { value: anItem({ status: 'Stopped' }) }, 7, 'VM web is Stopped'],
-    ['may not be seen', refused(403, 'Forbidden', 'no right'), 5, 'no right'],
   ])('ends where the VM %s', async (_, answer, code, message) => {
-    expect(await deploy('--timeout 1', [answer])).toMatchObject({ code, stderr: `svc3: ${message}\n` });
+    expect(await deploy('web --timeout 1', [answer])).toMatchObject({ code, stderr: `svc3: ${message}\n` });
+  });
+
+  const goesOn = 'goes on starting, and is removed if it does not run within 10 minutes';
+  const shown = 'svc3 vm get web shows it, svc3 vm delete web removes it';
+
+  it.each([
+    ['the right to see it is lost', refused(403, 'Forbidden', 'no right'), 5, 'no right'],
+    [
+      'the token has ended',
+      refused(401, 'Unauthorized', 'no token'),
+      4,
+      'no token; svc3 login gets a new token',
+    ],
+  ])('goes on where %s, and so it is said, whoever named it', async (_, answer, code, message) => {
+    for (const words of ['web', '--wait-for running', 'we --generate-name'])
+      expect(await deploy(words, [answer])).toMatchObject({
+        code,
+        stderr: `svc3: ${message}; VM web ${goesOn}: ${shown}\n`,
+      });
+  });
+
+  it('has the UID that its VM has', async () => {
+    const uid = 'uid-1';
+    const running = { value: anItem({ uid, status: 'Running' }) };
+    const { code, item } = await deploy('web', [running], { ...created, uid });
+    expect([code, item?.uid]).toEqual([0, uid]);
   });
 
   it('is not waited for where nobody wants that', async () => {
-    const { code, item, asked } = await deploy('--no-wait', []);
+    const { code, item, asked } = await deploy('web --no-wait', []);
     expect([code, item?.status]).toEqual([0, 'Pending']);
     expect(asked).toEqual(['POST /api/v1/namespaces/team/vms?wait=false']);
   });
@@ -115,7 +142,7 @@ describe('a deploy that the server answers before the VM runs', () => {
     ['what is said', '--timeout 3', 3],
     ['none where nobody says it, which is the default of the server', '--wait-for running', undefined],
   ])('asks for a time to start: %s', async (_, words, timeout) => {
-    const { code, request } = await deploy(words, [{ value: anItem({ status: 'Running' }) }]);
+    const { code, request } = await deploy(`web ${words}`, [{ value: anItem({ status: 'Running' }) }]);
     expect([code, request.timeout]).toEqual([0, timeout]);
   });
 });
@@ -239,6 +266,60 @@ describe('a wait for a VM', () => {
       reason: 'Timeout',
       message: 'VM web was not reachable within its timeout and stays: port 22 is closed',
     });
+  });
+
+  /** What becomes of a wait that sees these VMs, the last one again. */
+  async function seeing(items: readonly VmItem[], deployed = created) {
+    vi.useFakeTimers();
+    const left = [...items];
+    const item = () => (left.length > 1 ? left.shift() : left[0]) ?? anItem();
+    const ended = waitForDeployed(deployed, {
+      read: () => Promise.resolve({ item: item() }),
+      timeoutMs: 60_000,
+      signal: new AbortController().signal,
+      progress: () => undefined,
+    }).catch((error: unknown) => error);
+    await vi.runAllTimersAsync();
+    return ended;
+  }
+  const another = anItem({ uid: 'uid-2', status: 'Running', ip: '10.0.0.2' });
+
+  test.each<[where: string, seen: readonly VmItem[], deployed: DeployItem]>([
+    ['that the server told of', [another], { ...created, uid: 'uid-1' }],
+    ['that was seen first', [anItem({ uid: 'uid-1' }), another], created],
+  ])('is over where there is another one of the name than the one %s', async (_, seen, deployed) => {
+    expect(await seeing(seen, deployed)).toMatchObject({
+      reason: 'Timeout',
+      message: 'VM web did not run within its timeout and was removed',
+    });
+  });
+
+  test('is over where another one has the name of the VM that has run', async () => {
+    expect(await seeing([another], { ...created, uid: 'uid-1', status: 'Running' })).toMatchObject({
+      reason: 'NotFound',
+      message: 'vms "web" not found',
+    });
+  });
+
+  test('looks again where a server still shows the VM that had the name before', async () => {
+    const own = anItem({ uid: 'uid-1', status: 'Running', ip: '10.0.0.1' });
+    expect(await seeing([another, another, own], { ...created, uid: 'uid-1' })).toMatchObject({
+      ip: '10.0.0.1',
+    });
+  });
+
+  test('ends unanswered where no server can be reached for a minute', async () => {
+    vi.useFakeTimers();
+    const away = new Svc3Error('ServiceUnavailable', 'cannot reach https://svc3.example.com');
+    const ended = waitForDeployed(created, {
+      read: () => Promise.reject(away),
+      timeoutMs: 600_000,
+      signal: new AbortController().signal,
+      progress: () => undefined,
+    }).catch((error: unknown) => error);
+    await vi.runAllTimersAsync();
+    expect(await ended).toBeInstanceOf(Unanswered);
+    expect(await ended).toMatchObject({ reason: away.reason, message: away.message });
   });
 
   test('ends with its command', async () => {
