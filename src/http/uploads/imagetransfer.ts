@@ -11,6 +11,7 @@ import { resolveImage, type ResolvedImage } from '../../registry/image.ts';
 import { parseReference } from '../../registry/reference.ts';
 import type { DiskDownload, ImageTransfer } from '../call/services.ts';
 import type { UploadTargets } from '../../usecases/uploadtarget.ts';
+import { asStoreRefusal, withStore } from './storerefusal.ts';
 import { UploadTurns } from './turns.ts';
 
 const endings = /\.(qcow2|raw|img|iso)$/i;
@@ -55,7 +56,9 @@ export function createImageTransfer(
           signal: sent.signal,
         };
         const { digest } = await turns.run({ ...sent, identity: sent.caller.key }, (content) =>
-          pushDisk(registry, { ...disk, content: Readable.from(content, { objectMode: false }) }),
+          withStore(() =>
+            pushDisk(registry, { ...disk, content: Readable.from(content, { objectMode: false }) }),
+          ),
         );
         return await targets
           .handOver(target, { id, digest, uid, description, architecture })
@@ -80,7 +83,10 @@ export function createImageTransfer(
           ...(await openDisk(registry, repository, resolved, { signal, isShared: true })),
           part: undefined,
         };
-        const out = new PassThrough();
+        // Before its first byte it is still the answer that fails.
+        const out = new PassThrough({
+          destroy: (error, done) => done(error === null ? null : asStoreRefusal(error)),
+        });
         pipeline(found.stream, out, () => void registry.close().catch(() => undefined));
         const fileName = `${name}.${found.name.split('.').at(-1) ?? 'img'}`;
         const digest = diskDigestOf(resolved);
@@ -93,7 +99,7 @@ export function createImageTransfer(
         };
       } catch (error) {
         await registry.close();
-        throw error;
+        throw asStoreRefusal(error);
       }
     },
   };

@@ -16,6 +16,7 @@ import {
 } from '../../registry/parts.ts';
 import type { ResumableUploads, UploadState } from '../call/services.ts';
 import type { UploadTarget, UploadTargets } from '../../usecases/uploadtarget.ts';
+import { withStore } from './storerefusal.ts';
 import { UploadTurns } from './turns.ts';
 
 /** What is known of an upload beside its bytes, in the annotations of its list of parts. */
@@ -148,7 +149,7 @@ class StoredUploads implements ResumableUploads {
     const path = repositoryPathOf(store, target.kind, target.namespace, target.name);
     const client = await registries.open(target.namespace, path.registry);
     try {
-      return await work({ client, path });
+      return await withStore(() => work({ client, path }));
     } finally {
       await client.close();
     }

@@ -3,7 +3,9 @@ import { EventEmitter, once } from 'node:events';
 import { buffer } from 'node:stream/consumers';
 import { vi } from 'vitest';
 import { imageAnnotations } from '../../../src/api/image.ts';
-import { images } from '../../../src/api/resources.ts';
+import { objectNames } from '../../../src/api/meta.ts';
+import { images, secrets } from '../../../src/api/resources.ts';
+import { ifFound } from '../../../src/errors.ts';
 import { createImageTransfer } from '../../../src/http/uploads/imagetransfer.ts';
 import { createRemoteCatalog } from '../../../src/http/remotes/remotes.ts';
 import { createResumableUploads } from '../../../src/http/uploads/resumableuploads.ts';
@@ -18,7 +20,7 @@ import { startTestApi, type TestApi } from '../../support/api.ts';
 import { testCluster, uniqueNamespace, type TestCluster } from '../../support/cluster.ts';
 import { type Fault, withFaults } from '../../support/faultclient.ts';
 import { holdWatches, type HeldWatches } from '../../support/heldwatches.ts';
-import { startRegistry, type TestRegistry } from '../../support/registry.ts';
+import { startRegistry, type TestRegistry, type TestRegistryOptions } from '../../support/registry.ts';
 
 export interface TransferApi {
   readonly cluster: TestCluster;
@@ -54,10 +56,31 @@ export interface Fetched {
 
 export const sha = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex');
 
+/** Has the namespace reach its store with this password from now on, as its RegistryCredential would; without one, with no login. */
+export async function storeLogin(
+  { cluster: { client }, namespace, registry }: TransferApi,
+  password?: string,
+): Promise<void> {
+  const name = objectNames.pullSecret;
+  await ifFound(client.delete(secrets, { name, namespace }));
+  if (password === undefined) return;
+  const auth = Buffer.from(`${registry.username}:${password}`).toString('base64');
+  const config = JSON.stringify({ auths: { [registry.address]: { auth } } });
+  await client.create(secrets, {
+    metadata: { name, namespace },
+    type: 'kubernetes.io/dockerconfigjson',
+    data: { '.dockerconfigjson': Buffer.from(config).toString('base64') },
+  });
+}
+
 /** A real api with a real store; parts of resumable uploads are small, so that a test has several. */
-export async function startTransferApi(what: string, turns = new UploadTurns()): Promise<TransferApi> {
+export async function startTransferApi(
+  what: string,
+  turns = new UploadTurns(),
+  registryOptions: TestRegistryOptions = {},
+): Promise<TransferApi> {
   const cluster = await testCluster();
-  const registry = await startRegistry();
+  const registry = await startRegistry(registryOptions);
   const namespace = await uniqueNamespace(cluster.client, what);
   const store = { url: `http://${registry.address}`, prefix: 'store' };
   const registries = createNamespaceRegistries(cluster.client, store);
@@ -80,7 +103,12 @@ export async function startTransferApi(what: string, turns = new UploadTurns()):
     uploads: createResumableUploads(targets, registries, store, { partBytes: 100_000, turns }),
     remotes: createRemoteCatalog([registry.address], (host, where) => registries.look(where, host)),
   });
-  const client = createRegistryClient({ registry: registry.address, scheme: 'http' });
+  const { username, password } = registry;
+  const client = createRegistryClient({
+    registry: registry.address,
+    scheme: 'http',
+    credentials: { username, password },
+  });
   const repository = (name: string) => `store/${namespace}/${name}`;
 
   async function annotate(name: string, digest: string, annotations: Record<string, string>) {
