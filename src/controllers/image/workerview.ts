@@ -1,4 +1,4 @@
-import type { ContainerStatus, Pod } from '../../api/core.ts';
+import type { ContainerStatus, Pod, PodStatus } from '../../api/core.ts';
 import { annotations } from '../../api/meta.ts';
 import { WorkResult, type WorkFailed } from '../../api/worker.ts';
 import type { WorkerView } from './decide.ts';
@@ -31,9 +31,10 @@ export function workerView(pod: Pod, now: number, pullsWith: string): WorkerView
   if (terminated !== undefined || status.phase === 'Succeeded' || status.phase === 'Failed') {
     const result = resultOf(terminated?.message);
     if (result?.result === 'Done' && terminated?.exitCode === 0) return { phase: 'Done', result };
+    const said = result?.result === 'Failed' && !wasStopped(status, result) ? result : undefined;
     return {
       phase: 'Failed',
-      failure: result?.result === 'Failed' ? result : unexplained(pod, terminated),
+      failure: said ?? unexplained(pod, terminated),
       finishedAt: terminated?.finishedAt === undefined ? now : Date.parse(terminated.finishedAt),
     };
   }
@@ -58,15 +59,25 @@ function resultOf(message: string | undefined): WorkResult | undefined {
   }
 }
 
+/**
+ * Whether the kubelet ended the pod, as for an eviction, its deadline or the shutdown of the node: it alone knows why, and the worker says no more
+ * than that it was stopped. What the worker has found out about the disk or a registry by then counts all the same.
+ */
+function wasStopped({ phase, reason }: PodStatus, said: WorkFailed): boolean {
+  const isFinding = said.reason !== 'WorkerFailed' || said.failedRequest !== undefined;
+  return !isFinding && phase === 'Failed' && reason !== undefined;
+}
+
 function unexplained(
   { status }: Pod,
   terminated: { exitCode: number; reason?: string; message?: string } | undefined,
 ): WorkFailed {
   const why =
-    status?.message ??
+    status?.message?.trim() ??
+    status?.reason ??
     (terminated?.reason === 'OOMKilled' ? 'it ran out of memory' : undefined) ??
     terminated?.message?.trim().split('\n').at(-1) ??
-    (terminated === undefined ? status?.reason : `it ended with exit code ${terminated.exitCode}`);
+    (terminated === undefined ? undefined : `it ended with exit code ${terminated.exitCode}`);
   return {
     result: 'Failed',
     reason: 'WorkerFailed',

@@ -68,6 +68,39 @@ describe('a worker pod', () => {
     });
   });
 
+  test.each([
+    ['Evicted', 'Pod ephemeral local storage usage exceeds the total limit of containers 40Gi. '],
+    ['DeadlineExceeded', 'Pod was active on the node longer than the specified deadline'],
+    ['Terminated', 'Pod was terminated in response to imminent node shutdown.'],
+  ])('that its kubelet stopped (%s) tells why, not that it was stopped', (reason, message) => {
+    const failure = { result: 'Failed', reason: 'WorkerFailed', message: 'the worker was told to stop' };
+    const words = JSON.stringify(failure);
+    expect(view(ended(1, words, { reason, message }))).toMatchObject({
+      phase: 'Failed',
+      failure: { reason: 'WorkerFailed', message: `the worker pod failed: ${message.trim()}` },
+    });
+    expect(view(ended(1, words, { reason }))).toMatchObject({
+      failure: { message: `the worker pod failed: ${reason}` },
+    });
+    expect(view(ended(1, words, { phase: 'Running', reason, message }))).toMatchObject({ failure });
+    expect(view(ended(1, words))).toMatchObject({ failure });
+  });
+
+  test.each([
+    ['a verdict on its disk', { reason: 'DiskRefused' }],
+    ['what a registry said', { reason: 'RegistryUnreachable' }],
+    [
+      'the request that it failed with',
+      { reason: 'WorkerFailed', failedRequest: { registry: 'r.example.com', reason: 'Unreachable' } },
+    ],
+  ])('that its kubelet stopped after %s tells that', (_what, more) => {
+    const failure = { result: 'Failed', message: 'no', ...more };
+    const worker = view(
+      ended(1, JSON.stringify(failure), { reason: 'Evicted', message: 'the node is full' }),
+    );
+    expect(worker).toMatchObject({ phase: 'Failed', failure });
+  });
+
   test('that cannot start says what it waits for', () => {
     const waiting = { reason: 'ImagePullBackOff', message: 'no such image' };
     const status = {
