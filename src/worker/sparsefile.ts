@@ -7,7 +7,7 @@ const blockBytes = 64 * 1024;
 const zeros = Buffer.alloc(blockBytes);
 
 export interface SparseFileOptions {
-  /** More than this is refused. */
+  /** More than this is refused, before a byte is read where `expected` says so. */
   readonly maxBytes: number;
   /** Bytes that have to come; undefined where the source does not say. */
   readonly expected?: number | undefined;
@@ -28,13 +28,17 @@ export async function writeSparse(
   options: SparseFileOptions,
 ): Promise<number> {
   const { maxBytes, expected, signal, onProgress } = options;
+  const tooLarge = () => new Svc3Error('Invalid', `the disk file has more than ${maxBytes} bytes`);
+  if (expected !== undefined && expected > maxBytes) {
+    source.destroy();
+    throw tooLarge();
+  }
   const file = await open(path, 'w');
   let at = 0;
   try {
     for await (const block of blocks(source)) {
       signal.throwIfAborted();
-      if (at + block.length > maxBytes)
-        throw new Svc3Error('Invalid', `the disk file has more than ${maxBytes} bytes`);
+      if (at + block.length > maxBytes) throw tooLarge();
       if (!block.equals(block.length === blockBytes ? zeros : zeros.subarray(0, block.length)))
         await writeAll(file, block, at);
       at += block.length;

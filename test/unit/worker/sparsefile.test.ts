@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { writeSparse, type SparseFileOptions } from '../../../src/worker/sparsefile.ts';
 
 let folder: string;
@@ -51,6 +51,20 @@ describe('a stream that is written into a file', () => {
       message: 'the disk file has more than 100 bytes',
     });
     await expect(landed([Buffer.alloc(2 * block, 1)], { maxBytes: 2 * block - 1 })).rejects.toThrow();
+  });
+
+  test('that is known to be larger than allowed is refused before a byte of it is read', async () => {
+    const source = Readable.from([Buffer.alloc(5)], { objectMode: false });
+    const read = vi.spyOn(source, '_read');
+    const path = join(folder, 'none');
+    const refused = writeSparse(source, path, { maxBytes: 100, expected: 101, signal });
+    await expect(refused).rejects.toMatchObject({
+      reason: 'Invalid',
+      message: 'the disk file has more than 100 bytes',
+    });
+    expect(read).not.toHaveBeenCalled();
+    expect(source.destroyed).toBe(true);
+    await expect(stat(path)).rejects.toMatchObject({ code: 'ENOENT' });
   });
 
   test.each([99, 101])('of %i bytes is refused where 100 had to come', async (bytes) => {
