@@ -4,6 +4,7 @@ import { fieldManagers, namespaces, objectNames } from '../api/meta.ts';
 import { keepCaBundle } from '../http/aggregated/cabundle.ts';
 import { createAggregatedSurface } from '../http/aggregated/surface.ts';
 import { requestHeadersOf } from '../http/aggregated/requestheader.ts';
+import { parseQuantity } from '../api/quantity.ts';
 import { configMaps, secrets } from '../api/resources.ts';
 import { kubeConnection, readSettings } from '../config.ts';
 import { createGateway } from '../http/legacy/gateway.ts';
@@ -129,6 +130,7 @@ async function createServices(
   const registries = createNamespaceRegistries(client, store, registryFailed);
   const uploadTargets = createUploadTargets(client);
   const turns = new UploadTurns();
+  const maxBytes = parseQuantity(settings.SVC3_WORKER_SCRATCH_SIZE, 'SVC3_WORKER_SCRATCH_SIZE');
   const catalog = createRemoteCatalog(settings.SVC3_REMOTE_REGISTRIES, (registry, namespace) =>
     registries.look(namespace, registry),
   );
@@ -142,9 +144,10 @@ async function createServices(
     }),
     log,
     registryLogin: verifyLogin,
-    transfer: createImageTransfer(uploadTargets, registries, store, turns),
+    transfer: createImageTransfer(uploadTargets, registries, store, { turns, maxBytes }),
     uploads: createResumableUploads(uploadTargets, registries, store, {
       turns,
+      maxBytes,
       expiryMs: settings.SVC3_UPLOAD_EXPIRY_HOURS * 3_600_000,
     }),
     remotes: withinReach(catalog, store),

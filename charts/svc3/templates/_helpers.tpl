@@ -201,6 +201,7 @@ SVC3_VNC_HOST_PORT: {{ .Values.vnc.hostPort | quote }}
 SVC3_STORE_URL: {{ .Values.store.url | quote }}
 SVC3_STORE_PREFIX: {{ .Values.store.prefix | quote }}
 SVC3_UPLOAD_EXPIRY_HOURS: {{ .Values.store.uploadExpiryHours | quote }}
+SVC3_WORKER_SCRATCH_SIZE: {{ .Values.store.maxFileSize | quote }}
 SVC3_REMOTE_REGISTRIES: {{ join "," .Values.remoteRegistries | quote }}
 {{- if and .Values.insecureRegistries.enabled (not .Values.nodeAgent.enabled) }}
 {{- fail "insecureRegistries.enabled needs nodeAgent.enabled: only the node agent lets nodes trust such registries, and takes the trust back" }}

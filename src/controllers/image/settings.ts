@@ -3,6 +3,12 @@ import { limits, runnerPort } from '../../api/meta.ts';
 import { parseQuantity } from '../../api/quantity.ts';
 import { pullsWithText } from '../pullswith.ts';
 
+const fileSize = '256Gi';
+/** The largest file that a worker takes unless the chart says another, in bytes. */
+export const defaultFileBytes = parseQuantity(fileSize);
+/** Room of a worker for the disk while it looks at it; also the largest file that is taken, so that the api refuses a larger one before it comes. */
+export const scratchSize = z.string().default(fileSize);
+
 /** Settings of the operator for Images and ISOs, as the chart writes them; extends `CommonSettings`. */
 export const imageEnvironment = {
   SVC3_STORE_URL: z.string().default(''),
@@ -11,8 +17,7 @@ export const imageEnvironment = {
   SVC3_WORKER_IMAGE_PULL_POLICY: z.enum(['Always', 'IfNotPresent', 'Never']).default('IfNotPresent'),
   /** Also of worker pods: both images usually lie in one registry. */
   SVC3_RUNNER_PULL_SECRET: z.string().optional(),
-  /** Room of a worker for the disk while it looks at it; also the largest file that is taken. */
-  SVC3_WORKER_SCRATCH_SIZE: z.string().default('256Gi'),
+  SVC3_WORKER_SCRATCH_SIZE: scratchSize,
   /** Hours after which an upload that nobody goes on with is given up. */
   SVC3_UPLOAD_EXPIRY_HOURS: z.coerce.number().positive().default(24),
   /** Port at which a worker tells how far it is. */

@@ -61,17 +61,22 @@ export interface UploadState {
 
 /** Uploads that go on where they broke off, whichever replica of the api is asked. */
 export interface ResumableUploads {
-  /** @throws AlreadyExists when the name is taken. */
+  /** @throws AlreadyExists when the name is taken, Invalid when the file is larger than any that is taken. */
   begin(
     target: UploadTarget,
-    file: UploadFacts & { readonly size: number | undefined },
+    file: UploadFacts & {
+      /** Bytes of the whole file, where the client said. */
+      readonly size: number | undefined;
+      /** Bytes of its beginning that come with the request, where the client said. */
+      readonly length?: number | undefined;
+    },
   ): Promise<UploadState>;
   /** @throws NotFound. */
   state(target: UploadTarget, id: string): Promise<UploadState>;
   /**
    * What comes is kept, also when it breaks off; after the last byte the object is made (`taken`).
    *
-   * @throws TooManyRequests when as many uploads as may are under way for longer than it waits.
+   * @throws Invalid when the file is larger than any that is taken, TooManyRequests when as many uploads as may are under way for longer than it waits.
    */
   append(
     target: UploadTarget,

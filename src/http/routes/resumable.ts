@@ -64,7 +64,7 @@ export async function beginUpload(
   if (/^multipart\//i.test(upload?.contentType ?? ''))
     throw invalidField('Upload-Complete', 'a form cannot be resumed; send the raw disk');
   const size = count(call, 'Upload-Length');
-  const begun = await services.uploads.begin(target, { size, ...said });
+  const begun = await services.uploads.begin(target, { size, length: upload?.contentLength, ...said });
   // Where nobody says how much comes, only the end of the body does.
   const isEmpty = upload?.contentLength === 0;
   const first = { ...contentOf(call), offset: 0, isLast: false };

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { defaultAllowedHostPorts, namespaces, productVersion, type PortRange } from '../../api/meta.ts';
+import { scratchSize } from '../../controllers/image/settings.ts';
 import { CommonSettings, flag, port } from '../../config.ts';
 import { Svc3Error } from '../../errors.ts';
 import { hasNoCredentials, traceEnvironment } from '../../tracing/settings.ts';
@@ -50,6 +51,7 @@ export const ApiSettings = CommonSettings.extend({
   SVC3_STORE_PREFIX: z.string().default('svc3'),
   /** Hours after which an upload that nobody goes on with is given up. */
   SVC3_UPLOAD_EXPIRY_HOURS: z.coerce.number().positive().default(24),
+  SVC3_WORKER_SCRATCH_SIZE: scratchSize,
   SVC3_CONCURRENT_REQUESTS: z.coerce.number().int().min(1).default(1000),
   SVC3_WAITING_REQUESTS: z.coerce.number().int().min(1).default(500),
   /** Holds every reply against the schema of its route: for tests and development. */

@@ -4,7 +4,7 @@ import { isSvc3Error, leavesOpen, Svc3Error } from '../../errors.ts';
 import { imageAnnotations } from '../../api/image.ts';
 import { repositoryPathOf } from '../../controllers/image/repositorypath.ts';
 import type { NamespaceRegistries } from '../../controllers/image/registries.ts';
-import type { StoreSettings } from '../../controllers/image/settings.ts';
+import { defaultFileBytes, type StoreSettings } from '../../controllers/image/settings.ts';
 import type { RegistryClient } from '../../registry/client.ts';
 import { diskDigestOf, locateDisk, openDisk, pushDisk } from '../../registry/disk.ts';
 import { resolveImage, type ResolvedImage } from '../../registry/image.ts';
@@ -12,6 +12,7 @@ import { parseReference } from '../../registry/reference.ts';
 import type { DiskDownload, ImageTransfer } from '../call/services.ts';
 import type { UploadTargets } from '../../usecases/uploadtarget.ts';
 import { asStoreRefusal, withStore } from './storerefusal.ts';
+import { fileTooLarge, type UploadLimits } from './filelimit.ts';
 import { UploadTurns } from './turns.ts';
 
 const endings = /\.(qcow2|raw|img|iso)$/i;
@@ -27,18 +28,19 @@ function layerName(kind: 'Image' | 'ISO', fileName: string): string {
  * becomes visible only when it is whole: the object is made (or an object that waits for its upload is annotated) after
  * the last byte is in the store, so that a broken upload leaves nothing.
  *
- * @param turns - of all uploads of the process; default: of these alone
+ * @throws Invalid from `upload` where the file is larger than any that is taken.
  */
 export function createImageTransfer(
   targets: UploadTargets,
   registries: NamespaceRegistries,
   store: StoreSettings,
-  turns = new UploadTurns(),
+  { turns = new UploadTurns(), maxBytes = defaultFileBytes }: UploadLimits = {},
 ): ImageTransfer {
   return {
     async upload({ kind, namespace, name, fileName, description, architecture, size, ...sent }) {
       if (store.url === '')
         throw new Svc3Error('Conflict', 'this installation has no image store (chart value store.url)');
+      if (size > maxBytes) throw fileTooLarge('Content-Length', maxBytes);
       const target = { kind, namespace, name };
       const uid = await targets.look(target, { description, architecture });
       const id = randomUUID();

@@ -3,7 +3,11 @@ import { Architecture } from '../../api/vmconfig.ts';
 import { Svc3Error, isSvc3Error } from '../../errors.ts';
 import { repositoryPathOf, type RepositoryPath } from '../../controllers/image/repositorypath.ts';
 import type { NamespaceRegistries } from '../../controllers/image/registries.ts';
-import { defaultUploadExpiryMs, type StoreSettings } from '../../controllers/image/settings.ts';
+import {
+  defaultFileBytes,
+  defaultUploadExpiryMs,
+  type StoreSettings,
+} from '../../controllers/image/settings.ts';
 import type { RegistryClient } from '../../registry/client.ts';
 import {
   appendParts,
@@ -17,6 +21,7 @@ import {
 import type { ResumableUploads, UploadState } from '../call/services.ts';
 import type { UploadTarget, UploadTargets } from '../../usecases/uploadtarget.ts';
 import { withStore } from './storerefusal.ts';
+import { fileTooLarge, type UploadLimits } from './filelimit.ts';
 import { UploadTurns } from './turns.ts';
 
 /** What is known of an upload beside its bytes, in the annotations of its list of parts. */
@@ -31,13 +36,11 @@ const facts = {
   id: 'svc3.dev/upload-id',
 } as const;
 
-export interface ResumableUploadOptions {
+export interface ResumableUploadOptions extends UploadLimits {
   /** Bytes after which a part is closed. */
   readonly partBytes?: number;
   /** An upload without progress for so long has been given up. */
   readonly expiryMs?: number;
-  /** Those of all uploads of the process; default: of these alone. */
-  readonly turns?: UploadTurns;
 }
 
 type Appended = Parameters<ResumableUploads['append']>[2];
@@ -69,19 +72,24 @@ class StoredUploads implements ResumableUploads {
   readonly #partBytes: number | undefined;
   readonly #expiryMs: number;
   readonly #turns: UploadTurns;
+  readonly #maxBytes: number;
 
   constructor(parts: Parts, options: ResumableUploadOptions) {
-    const { partBytes, expiryMs = defaultUploadExpiryMs, turns = new UploadTurns() } = options;
+    const { partBytes, expiryMs = defaultUploadExpiryMs } = options;
+    const { turns = new UploadTurns(), maxBytes = defaultFileBytes } = options;
     this.#parts = parts;
     this.#partBytes = partBytes;
     this.#expiryMs = expiryMs;
     this.#turns = turns;
+    this.#maxBytes = maxBytes;
   }
 
   async begin(
     target: UploadTarget,
-    { size, description, architecture }: Parameters<ResumableUploads['begin']>[1],
+    { size, length = 0, description, architecture }: Parameters<ResumableUploads['begin']>[1],
   ): Promise<UploadState> {
+    if (size !== undefined && size > this.#maxBytes) throw fileTooLarge('Upload-Length', this.#maxBytes);
+    if (length > this.#maxBytes) throw fileTooLarge('Content-Length', this.#maxBytes);
     const uid = await this.#parts.targets.look(target, { description, architecture });
     const id = randomUUID();
     const annotations = {
@@ -105,7 +113,10 @@ class StoredUploads implements ResumableUploads {
     });
   }
 
-  append(target: UploadTarget, id: string, bytes: Appended): ReturnType<ResumableUploads['append']> {
+  async append(target: UploadTarget, id: string, bytes: Appended): ReturnType<ResumableUploads['append']> {
+    const { offset, length = 0 } = bytes;
+    if (offset > this.#maxBytes) throw fileTooLarge('Upload-Offset', this.#maxBytes);
+    if (offset + length > this.#maxBytes) throw fileTooLarge('Content-Length', this.#maxBytes);
     // How far the upload is is asked when its turn has come: another request may have gone on with it until then.
     return this.#turns.run(bytes, (content) => this.#append(target, id, { ...bytes, content }));
   }
@@ -124,13 +135,22 @@ class StoredUploads implements ResumableUploads {
       if (size !== undefined && offset + (length ?? 0) > size) throw tooLong(size);
       const longer = await appendParts(opened.client, partsOf(opened.path, id), {
         list,
-        content: size === undefined ? content : within(content, size - offset, () => tooLong(size)),
+        content: this.#fitting(content, offset, size),
         ...(this.#partBytes === undefined ? {} : { partBytes: this.#partBytes }),
       });
       if (!isWhole(longer.offset - offset)) throw refused('ended before it was whole; what came is kept');
       if (!isLast) return stateOf(id, longer);
       return { ...stateOf(id, longer), taken: await this.#complete(opened, target, id, longer) };
     });
+  }
+
+  /** What comes behind `offset`, up to the size that was announced or the largest that is taken. */
+  #fitting(content: AsyncIterable<Buffer>, offset: number, size: number | undefined): AsyncGenerator<Buffer> {
+    const most = this.#maxBytes;
+    // Where a file was announced before the limit was lowered, the limit counts.
+    if (size === undefined || size > most)
+      return within(content, most - offset, () => fileTooLarge('body', most));
+    return within(content, size - offset, () => tooLong(size));
   }
 
   cancel(target: UploadTarget, id: string): Promise<void> {

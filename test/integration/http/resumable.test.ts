@@ -291,6 +291,18 @@ describe('a request of a resumable upload is refused', () => {
     },
   );
 
+  test('of a size that no worker takes, and nothing of them is in the store', async () => {
+    const refused = await begin('huge', { 'upload-length': String(2 ** 38 + 1) }, disk);
+    expect([refused.status, refused.json]).toMatchObject([
+      422,
+      {
+        message: expect.stringContaining('must not be larger than 274877906944 bytes'),
+        details: { causes: [{ field: 'Upload-Length' }] },
+      },
+    ]);
+    expect(await transfer.store.tags(transfer.repository('huge'))).toEqual([]);
+  });
+
   test('when it begins with a form, or without a name', async () => {
     const form = await begin(
       'form',

@@ -99,7 +99,7 @@ export async function startTransferApi(
   };
   const watches = holdWatches(cluster.client);
   const api = await startTestApi(watches.client, {
-    transfer: createImageTransfer(targets, registries, store, turns),
+    transfer: createImageTransfer(targets, registries, store, { turns }),
     uploads: createResumableUploads(targets, registries, store, { partBytes: 100_000, turns }),
     remotes: createRemoteCatalog([registry.address], (host, where) => registries.look(where, host)),
   });

@@ -47,6 +47,7 @@ const texts: Readonly<Record<string, readonly string[]>> = {
   defaultNamespace: ['a', 'z'.repeat(63)],
   'gpuPassthrough.towerCards': ['0000:0000', 'ffff:ffff'],
   'store.url': ['', 'http://r', 'https://registry.example.com:5000'],
+  'store.maxFileSize': ['1M', '256Gi', '999999Ti'],
   'store.prefix': ['0', 'a/b-c_d.e'],
   remoteRegistries: ['r', 'https://registry.example.com:5000/team/disks', '[2001:db8::1]:5000'],
   'insecureRegistries.allowed': ['*', '[2001:db8::1]:5000', '10.0.0.*'],

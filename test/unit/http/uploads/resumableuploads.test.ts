@@ -9,6 +9,8 @@ import { memoryRegistry, type MemoryRegistry } from '../../registry/memoryregist
 
 const target = { kind: 'Image', namespace: 'team', name: 'debian' } as const;
 const repository = 'svc3/team/debian';
+/** The largest file that is taken. */
+const maxBytes = 1000;
 const look = vi.fn<UploadTargets['look']>();
 const handOver = vi.fn<UploadTargets['handOver']>();
 const takenBy = vi.fn<UploadTargets['takenBy']>();
@@ -30,7 +32,7 @@ function at(url: string, turns?: UploadTurns): ResumableUploads {
     { look, handOver, takenBy },
     registries,
     { url, prefix: 'svc3' },
-    { turns: turns ?? new UploadTurns() },
+    { turns: turns ?? new UploadTurns(), maxBytes },
   );
 }
 
@@ -43,13 +45,14 @@ function append(
   id: string,
   offset: number,
   text: string,
-  more: { isLast?: boolean; isWhole?: boolean } = {},
+  more: { isLast?: boolean; isWhole?: boolean; isMeasured?: boolean } = {},
 ) {
-  const { isLast = false, isWhole = true } = more;
+  const { isLast = false, isWhole = true, isMeasured = true } = more;
+  const length = isMeasured ? text.length : undefined;
   const content = (async function* () {
     if (text !== '') yield Buffer.from(text);
   })();
-  const bytes = { offset, content, isLast, length: text.length, isWhole: () => isWhole, ...sender };
+  const bytes = { offset, content, isLast, length, isWhole: () => isWhole, ...sender };
   return uploads.append(target, id, bytes);
 }
 
@@ -169,6 +172,48 @@ describe('bytes are refused', () => {
     const { id } = await begin({ size });
     await expect(append(id, 0, text, { isLast: true })).rejects.toMatchObject({ reason: 'BadRequest' });
     expect(handOver).not.toHaveBeenCalled();
+  });
+});
+
+describe('a file that is larger than workers take is refused', () => {
+  const message = 'must not be larger than 1000 bytes (chart value store.maxFileSize)';
+  const tooLarge = (field: string) => ({
+    reason: 'Invalid',
+    details: { causes: [{ field, message: expect.stringContaining(message) }] },
+  });
+
+  test.each([
+    ['Upload-Length', { size: maxBytes + 1 }],
+    ['Content-Length', { length: maxBytes + 1 }],
+  ])('for its %s, before anybody is asked', async (field, said) => {
+    await expect(begin(said)).rejects.toMatchObject(tooLarge(field));
+    expect(look).not.toHaveBeenCalled();
+    expect(registry.calls).toEqual([]);
+  });
+
+  test('where it goes on beyond that, before the store is asked', async () => {
+    const { id } = await begin();
+    const known = registry.calls.length;
+    await expect(append(id, maxBytes - 2, 'abc')).rejects.toMatchObject(tooLarge('Content-Length'));
+    await expect(append(id, maxBytes + 1, '')).rejects.toMatchObject(tooLarge('Upload-Offset'));
+    expect(registry.calls.length).toBe(known);
+  });
+
+  test('where nobody says how much comes, with the bytes that are too many', async () => {
+    const { id } = await begin();
+    const refused = append(id, 0, 'x'.repeat(maxBytes + 1), { isMeasured: false, isLast: true });
+    await expect(refused).rejects.toMatchObject(tooLarge('body'));
+    expect(await uploads.state(target, id)).toMatchObject({ offset: 0 });
+    expect(handOver).not.toHaveBeenCalled();
+  });
+
+  test('and one of that size is not', async () => {
+    const { id } = await begin({ size: maxBytes, length: maxBytes });
+    await append(id, 0, 'x'.repeat(maxBytes - 1));
+    expect(await append(id, maxBytes - 1, 'x', { isMeasured: false, isLast: true })).toMatchObject({
+      offset: maxBytes,
+      taken: {},
+    });
   });
 });
 
