@@ -44,7 +44,7 @@ function reasonFor(error: unknown): WorkFailed['reason'] {
 export function noRoom(cause?: unknown): Svc3Error {
   return new Svc3Error(
     'RequestEntityTooLarge',
-    "the worker's volume has no room for the disk (SVC3_WORKER_SCRATCH_SIZE, or the node's own storage)",
+    "the worker's volume has no room for the disk (chart value store.maxFileSize, or the node's own storage)",
     cause === undefined ? {} : { cause },
   );
 }

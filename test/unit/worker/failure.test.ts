@@ -32,7 +32,7 @@ describe('a failure of the work', () => {
     const cause = new Error('ENOSPC');
     expect(noRoom(cause)).toMatchObject({
       reason: 'RequestEntityTooLarge',
-      message: expect.stringContaining('SVC3_WORKER_SCRATCH_SIZE'),
+      message: expect.stringContaining('chart value store.maxFileSize'),
       cause,
     });
     expect(noRoom()).not.toHaveProperty('cause');
