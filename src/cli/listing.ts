@@ -1,4 +1,4 @@
-import { isSvc3Error } from '../errors.ts';
+import { isSvc3Error, Svc3Error } from '../errors.ts';
 import type { OptionSpecs } from './command.ts';
 import type { Context } from './context.ts';
 import { usageError } from './usage.ts';
@@ -15,7 +15,8 @@ export const allNamespacesOption = {
   'all-namespaces': {
     kind: 'flag',
     short: 'A',
-    summary: 'Of all namespaces in which you may list them, with the namespace of each',
+    summary:
+      'Of all namespaces in which you may list them, with the namespace of each; without the right to list them in the whole cluster, the right to list namespaces is needed',
   },
 } as const satisfies OptionSpecs;
 
@@ -28,9 +29,12 @@ const atOnce = 8;
 /** What can be listed and watched. */
 interface Listed<T> {
   list(namespace: string): Promise<readonly T[]>;
-  /** Of all namespaces, where one call tells it. */
-  listAll?(): Promise<readonly T[]>;
   watch(namespace: string, signal: AbortSignal): AsyncIterable<readonly T[]>;
+}
+
+/** The same of all namespaces, too. */
+interface ListedEverywhere<T> extends Listed<T> {
+  listAll(): Promise<readonly T[]>;
 }
 
 /** Prints a list of the namespace, with `watch` every change of it too. */
@@ -49,45 +53,60 @@ export async function showList<T>(
 export async function showNamespacedList<T extends { readonly namespace: string }>(
   context: Context,
   view: View<T>,
-  listed: (service: Service) => Listed<T>,
+  listed: (service: Service) => ListedEverywhere<T>,
   { watch, 'all-namespaces': all }: { readonly watch: boolean; readonly 'all-namespaces': boolean },
 ): Promise<void> {
   if (!all) return showList(context, view, listed, { watch });
   if (watch) throw usageError('--watch and --all-namespaces exclude each other');
-  const whole = await wholeList(listed(await context.service()));
-  if (whole !== undefined) return context.out.list(withNamespace(view), whole);
-  const list = (service: Service, namespace: string) => listed(service).list(namespace);
-  await showNamespaced(context, view, list, { 'all-namespaces': all });
+  const inAll = (service: Service) => listed(service).listAll();
+  const inOne = (service: Service, namespace: string) => listed(service).list(namespace);
+  await showNamespaced(context, view, { inAll, inOne }, { 'all-namespaces': all });
 }
 
-/** What one call lists of all namespaces; undefined where there is no such call, or the user may not list them in all. */
-async function wholeList<T>(listed: Listed<T>): Promise<readonly T[] | undefined> {
-  try {
-    return await listed.listAll?.();
-  } catch (error) {
-    if (isSvc3Error(error, 'Forbidden', 'NotFound')) return undefined;
-    throw error;
-  }
+/** What can be asked for of a namespace, or of all of them. */
+interface Namespaced<T> {
+  inOne(service: Service, namespace: string): Promise<readonly T[]>;
+  /** @throws Forbidden where the user may not ask for it in all; NotFound where the server cannot be asked so */
+  inAll(service: Service): Promise<readonly T[]>;
+  /** Called last: a sentence about what is not in the list. */
+  missing?(): string | undefined;
 }
 
-/**
- * What is asked for once, of the namespace, or with `all-namespaces` of every one where the user may.
- *
- * @param missing - called once all namespaces have been asked: a sentence about what is not in the list
- */
+/** What is asked for once, of the namespace, or with `all-namespaces` of every one where the user may. */
 export async function showNamespaced<T extends { readonly namespace: string }>(
   { out, namespace, service }: Context,
   view: View<T>,
-  list: (service: Service, namespace: string) => Promise<readonly T[]>,
+  asked: Namespaced<T>,
   { 'all-namespaces': all }: { readonly 'all-namespaces': boolean },
-  missing: () => string | undefined = () => undefined,
 ): Promise<void> {
   const opened = await service();
-  if (!all) return out.list(view, await list(opened, await namespace()));
-  const items = await inAll(await opened.namespaces(), (each) => list(opened, each));
-  const sentence = missing();
+  if (!all) return out.list(view, await asked.inOne(opened, await namespace()));
+  const items = await everywhere(opened, asked);
+  const sentence = asked.missing?.();
   if (sentence !== undefined) out.warning(sentence);
   await out.list(withNamespace(view), items);
+}
+
+/** By one call, or of one namespace after the other where the user may not make that call. */
+async function everywhere<T>(service: Service, asked: Namespaced<T>): Promise<readonly T[]> {
+  try {
+    return await asked.inAll(service);
+  } catch (error) {
+    if (!isSvc3Error(error, 'Forbidden', 'NotFound')) throw error;
+    return inEach(await namespacesAfter(service, error), (each) => asked.inOne(service, each));
+  }
+}
+
+/** @throws `refusal`, with what would help, where the user may not list namespaces either */
+async function namespacesAfter(service: Service, refusal: Svc3Error): Promise<readonly string[]> {
+  try {
+    return await service.namespaces();
+  } catch (error) {
+    if (!isSvc3Error(error, 'Forbidden')) throw error;
+    if (refusal.reason === 'NotFound') throw refusal;
+    const message = `${refusal.message}; without that right --all-namespaces needs the right to list namespaces`;
+    throw new Svc3Error('Forbidden', message, { cause: error });
+  }
 }
 
 function withNamespace<T extends { readonly namespace: string }>(view: View<T>): View<T> {
@@ -97,7 +116,7 @@ function withNamespace<T extends { readonly namespace: string }>(view: View<T>):
   };
 }
 
-async function inAll<T>(
+async function inEach<T>(
   namespaces: readonly string[],
   list: (namespace: string) => Promise<readonly T[]>,
 ): Promise<T[]> {

@@ -112,8 +112,8 @@ export interface ChangedVm {
 /** VMs of a namespace. */
 export interface Vms {
   list(namespace: string): Promise<VmItem[]>;
-  /** Of all namespaces, where one call tells it. @throws Forbidden */
-  listAll?(): Promise<VmItem[]>;
+  /** Of all namespaces. @throws Forbidden where the caller may not list them in all; NotFound where the server has no such list */
+  listAll(): Promise<VmItem[]>;
   /** The list as it is, and again after each change, until the signal. */
   watch(namespace: string, signal: AbortSignal): AsyncIterable<readonly VmItem[]>;
   get(namespace: string, name: string): Promise<VmItem>;
@@ -142,6 +142,8 @@ export interface Vms {
   logs(namespace: string, name: string, request: LogRequest): AsyncIterable<Uint8Array>;
   /** What the pods of the VMs use. @throws NotFound where the cluster has no metrics-server */
   top(namespace: string): Promise<VmTopItem[]>;
+  /** Of all namespaces. @throws Forbidden where the caller may not list VMs or their figures in all; NotFound without metrics-server */
+  topAll(): Promise<VmTopItem[]>;
   /** A byte stream to a TCP port of the guest. */
   /** The guest's serial console, both ways. */
   serial(namespace: string, name: string): Promise<Duplex>;
@@ -155,8 +157,8 @@ export interface Vms {
 /** VM configurations of a namespace. */
 export interface VmConfigs {
   list(namespace: string): Promise<VmConfigItem[]>;
-  /** Of all namespaces, where one call tells it. @throws Forbidden */
-  listAll?(): Promise<VmConfigItem[]>;
+  /** Of all namespaces. @throws Forbidden where the caller may not list them in all; NotFound where the server has no such list */
+  listAll(): Promise<VmConfigItem[]>;
   /** The list as it is, and again after each change, until the signal. */
   watch(namespace: string, signal: AbortSignal): AsyncIterable<readonly VmConfigItem[]>;
   get(namespace: string, name: string): Promise<VmConfigItem>;
@@ -167,6 +169,8 @@ export interface VmConfigs {
 /** VM pools of a namespace. */
 export interface VmPools {
   list(namespace: string): Promise<VmPoolItem[]>;
+  /** Of all namespaces. @throws Forbidden where the caller may not list them in all; NotFound where the server has no such list */
+  listAll(): Promise<VmPoolItem[]>;
   /** The list as it is, and again after each change, until the signal. */
   watch(namespace: string, signal: AbortSignal): AsyncIterable<readonly VmPoolItem[]>;
   get(namespace: string, name: string): Promise<VmPoolItem>;
@@ -217,8 +221,8 @@ export interface DiskBytes {
 /** Images or ISOs of the store. */
 export interface Disks {
   list(namespace: string): Promise<DiskItem[]>;
-  /** Of all namespaces, where one call tells it. @throws Forbidden */
-  listAll?(): Promise<DiskItem[]>;
+  /** Of all namespaces. @throws Forbidden where the caller may not list them in all; NotFound where the server has no such list */
+  listAll(): Promise<DiskItem[]>;
   /** The list as it is, and again after each change, until the signal. */
   watch(namespace: string, signal: AbortSignal): AsyncIterable<readonly DiskItem[]>;
   get(namespace: string, name: string): Promise<DiskItem>;

@@ -7,7 +7,7 @@ const forbidden = (group: string) =>
   new Svc3Error('Forbidden', `${group} is forbidden`, { details: { group } });
 
 /** `svc3 vm top` in a cluster of three namespaces, in two of which the figures may not be read, and in one the VMs may not. */
-async function top(...words: string[]) {
+async function topOf(topAll: () => Promise<VmTopItem[]>, ...words: string[]) {
   const vmsOf = (namespace: string): VmTopItem[] => [{ name: 'one', namespace }];
   const service = {
     namespaces: async () => ['unread', 'read', 'also-unread', 'foreign'],
@@ -17,6 +17,7 @@ async function top(...words: string[]) {
         if (namespace === 'foreign') throw forbidden('svc3.dev');
         return vmsOf(namespace);
       },
+      topAll,
     } as Partial<Service['vms']>,
     close: () => Promise.resolve(),
   } as Partial<Service> as Service;
@@ -24,7 +25,15 @@ async function top(...words: string[]) {
   return run(['vm', 'top', ...words], { variables }, { openHttp: () => Promise.resolve(service) });
 }
 
+const top = (...words: string[]) => topOf(() => Promise.reject(forbidden('metrics.k8s.io')), ...words);
+
 describe('svc3 vm top', () => {
+  test('-A is one call for who may read the figures of all namespaces', async () => {
+    const { code, stdout, stderr } = await topOf(async () => [{ name: 'two', namespace: 'foreign' }], '-A');
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toMatch(/^foreign +two/m);
+  });
+
   test('-A says once which namespaces are missing because their figures may not be read, and lists the rest', async () => {
     const { code, stdout, stderr } = await top('-A');
     expect(code).toBe(0);

@@ -187,7 +187,7 @@ const vmTop = command({
   ],
   async run(context, { options }) {
     const unread: string[] = [];
-    const top = async ({ vms }: Service, namespace: string) => {
+    const inOne = async ({ vms }: Service, namespace: string) => {
       try {
         return await vms.top(namespace);
       } catch (error) {
@@ -196,7 +196,9 @@ const vmTop = command({
         return [];
       }
     };
-    await showNamespaced(context, vmTopView, top, options, () => missingSentence(unread));
+    const inAll = ({ vms }: Service) => vms.topAll();
+    const missing = () => missingSentence(unread);
+    await showNamespaced(context, vmTopView, { inOne, inAll, missing }, options);
   },
 });
 

@@ -50,6 +50,8 @@ export function openHttp(
     },
     vmPools: {
       list: (ns) => list<VmPoolItem>(api, path(ns, 'vmpools')),
+      // `/api/v1` lists them by namespace alone.
+      listAll: async () => (await kubernetes()).vmPools.listAll(),
       watch: (ns, signal) => watch<VmPoolItem>(api, path(ns, 'vmpools'), signal),
       get: (ns, name) => get<VmPoolItem>(api, path(ns, 'vmpools', name)),
       create: (ns, request) => post<VmPoolItem>(api, path(ns, 'vmpools'), request),
@@ -66,8 +68,8 @@ export function openHttp(
       setGpuPassthrough: async (name, allowed) =>
         void (await post(api, nodePath(name, 'gpupassthrough'), { allowed })),
     },
-    images: disksOf(api, 'images'),
-    isos: disksOf(api, 'isos'),
+    images: disksOf(api, 'images', () => list<DiskItem>(api, '/api/v1/images')),
+    isos: disksOf(api, 'isos', async () => (await kubernetes()).isos.listAll()),
     serviceAccounts: {
       list: (ns) => list<ServiceAccountItem>(api, path(ns, 'serviceaccounts')),
       create: async (ns, name, role) =>
@@ -220,6 +222,7 @@ function vmsOf(api: ApiClient, kubernetes: () => Promise<Service>): Service['vms
     },
     // So are the figures of metrics-server.
     top: async (ns) => (await kubernetes()).vms.top(ns),
+    topAll: async () => (await kubernetes()).vms.topAll(),
     explain: (ns, name) => get<Explanation>(api, path(ns, 'vms', name, 'explain')),
     serial: (ns, name) => api.socket(path(ns, 'vms', name, 'serial')),
     tunnel: (ns, name, port) => api.socket(path(ns, 'vms', name, 'tunnel'), { port: String(port) }),
@@ -231,12 +234,13 @@ function vmsOf(api: ApiClient, kubernetes: () => Promise<Service>): Service['vms
   };
 }
 
-function disksOf(api: ApiClient, kind: 'images' | 'isos'): Disks {
+/** `listAll` is given: `/api/v1` lists ISOs by namespace alone. */
+function disksOf(api: ApiClient, kind: 'images' | 'isos', listAll: Disks['listAll']): Disks {
   const remote = kind === 'images' ? 'remoteimages' : 'remoteisos';
   const word = kind === 'images' ? 'image' : 'iso';
   return {
     list: (ns) => list<DiskItem>(api, path(ns, kind)),
-    ...(kind === 'images' ? { listAll: () => list<DiskItem>(api, '/api/v1/images') } : {}),
+    listAll,
     watch: (ns, signal) => watch<DiskItem>(api, path(ns, kind), signal),
     get: (ns, name) => get<DiskItem>(api, path(ns, kind, name)),
     generate: (ns, request) => post<DiskItem>(api, path(ns, kind), request),

@@ -36,6 +36,7 @@ export function createDisks(
       const { items } = await client.list(resource, { namespace });
       return items.map(imageItem);
     },
+    listAll: async () => (await client.list(resource)).items.map(imageItem),
     watch: (namespace, signal) =>
       followObjects(followable, { resource, namespace, toItem: imageItem }, signal),
     get: async (namespace, name) => imageItem(await client.get(resource, name, namespace)),

@@ -34,22 +34,25 @@ const nodeMetrics: Resource<NodeMetrics> = {
 };
 
 /**
- * What the pods of a namespace's VMs use, by the last look of metrics-server.
+ * What the pods of VMs use, by the last look of metrics-server; of all namespaces where none is named.
  *
  * @throws NotFound where the cluster has no metrics-server
  */
-export async function topVms(client: KubeClient, namespace: string): Promise<VmTopItem[]> {
+export async function topVms(client: KubeClient, namespace?: string): Promise<VmTopItem[]> {
+  const where = namespace === undefined ? {} : { namespace };
   const [found, measured] = await Promise.all([
-    client.list(vms, { namespace }),
-    figures(client, podMetrics, { namespace, labelSelector: labels.vm }),
+    client.list(vms, where),
+    figures(client, podMetrics, { ...where, labelSelector: labels.vm }),
   ]);
   const usages = new Map(
-    measured.map(({ metadata, containers = [] }) => [
-      metadata.name,
+    measured.map(({ metadata: { name, namespace }, containers = [] }) => [
+      `${namespace}/${name}`,
       used(containers.map(({ usage }) => usage)),
     ]),
   );
-  return found.items.map((vm) => vmTopItem(vm, usages.get(vm.status?.podName ?? '')));
+  return found.items.map((vm) =>
+    vmTopItem(vm, usages.get(`${vm.metadata.namespace}/${vm.status?.podName ?? ''}`)),
+  );
 }
 
 /**

@@ -16,6 +16,7 @@ export function createVmConfigs(followable: Followable, warning: (text: string) 
       const { items } = await client.list(vmConfigs, { namespace });
       return items.map(vmConfigItem);
     },
+    listAll: async () => (await client.list(vmConfigs)).items.map(vmConfigItem),
     watch: (namespace, signal) =>
       followObjects(followable, { resource: vmConfigs, namespace, toItem: vmConfigItem }, signal),
     get: async (namespace, name) => vmConfigItem(await client.get(vmConfigs, name, namespace)),

@@ -16,6 +16,7 @@ export function createVmPools(followable: Followable, warning: (text: string) =>
       const { items } = await client.list(vmPools, { namespace });
       return items.map(vmPoolItem);
     },
+    listAll: async () => (await client.list(vmPools)).items.map(vmPoolItem),
     watch: (namespace, signal) =>
       followObjects(followable, { resource: vmPools, namespace, toItem: vmPoolItem }, signal),
     get: async (namespace, name) => vmPoolItem(await client.get(vmPools, name, namespace)),

@@ -37,6 +37,7 @@ export function createVms(
       const { items } = await client.list(vms, { namespace });
       return items.map((vm) => vmItem(vm));
     },
+    listAll: async () => (await client.list(vms)).items.map((vm) => vmItem(vm)),
     watch: (namespace, signal) =>
       followObjects(followable, { resource: vms, namespace, toItem: vmItem }, signal),
     get: async (namespace, name) => vmItem(await client.get(vms, name, namespace)),
@@ -79,6 +80,7 @@ export function createVms(
     eject: (namespace, name) => eject({ caller: client, find: () => client.get(vms, name, namespace) }),
     logs: (namespace, name, request) => logs(client, { namespace, name }, request),
     top: (namespace) => topVms(client, namespace),
+    topAll: () => topVms(client),
     explain: (namespace, name) => explain(client, namespace, name),
     serial: async (namespace, name) => (await http()).vms.serial(namespace, name),
     tunnel: async (namespace, name, port) => (await http()).vms.tunnel(namespace, name, port),

@@ -22,7 +22,7 @@ function clientOf(lists: Record<string, object[] | Error>) {
 const vm = (name: string, status?: object) => ({ metadata: { name, namespace: 'team' }, status });
 const effective = { cpu: 2, memory: '4Gi' };
 const pod = (name: string, ...usages: object[]) => ({
-  metadata: { name },
+  metadata: { name, namespace: 'team' },
   containers: usages.map((usage) => ({ usage })),
 });
 
@@ -59,6 +59,26 @@ describe('what VMs use', () => {
       ['placeless', '-', '-', '-', '-', '-'],
     ]);
     expect(asked).toContainEqual({ plural: 'pods', namespace: 'team', labelSelector: 'svc3.dev/vm' });
+  });
+
+  it('is that of the pod in the namespace of the VM, where all are asked for at once', async () => {
+    const of = (namespace: string, cpu: string) => ({
+      vm: { metadata: { name: 'one', namespace }, status: { podName: 'one-x' } },
+      pod: {
+        metadata: { name: 'one-x', namespace },
+        containers: [{ usage: { cpu, memory: '1Mi' } }],
+      },
+    });
+    const [a, b] = [of('a', '1'), of('b', '2')];
+    const { client, asked } = clientOf({
+      'svc3.dev/vms': [a.vm, b.vm],
+      'metrics.k8s.io/pods': [b.pod, a.pod],
+    });
+    expect(await topVms(client)).toMatchObject([
+      { namespace: 'a', usedCpuMilli: 1000 },
+      { namespace: 'b', usedCpuMilli: 2000 },
+    ]);
+    expect(asked).toEqual([{ plural: 'vms' }, { plural: 'pods', labelSelector: 'svc3.dev/vm' }]);
   });
 });
 
