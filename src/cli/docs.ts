@@ -31,6 +31,7 @@ function head(): string[] {
     table(['variable', 'meaning'], variables),
     'With `-o name` a list is names, one a line, as other commands take them. With `-o json` or `-o yaml`, and where stderr is no\nterminal, stderr is empty when all went well: warnings are the member `warnings` of what is printed, in a list of each item.',
     'A command that only shows something ends when nobody reads its output any more; one that changes something goes on to its end.',
+    'Ctrl-C and SIGTERM end at once what reads or waits, with 130. A change that has been sent and is not waited for with progress goes on until its\nanswer, 30 seconds at most, so that you are told what became of it; a second Ctrl-C ends that, too.',
   ];
 }
 

@@ -2,10 +2,11 @@ import type { KubernetesBackend, KubernetesTarget, BackendOptions, ServerTarget 
 import { needsApi } from './service/open.ts';
 import type { Service } from './service/types.ts';
 import { createKubernetesService } from './service/kubernetes/service.ts';
-import { createClient } from '../kube/client.ts';
+import { createClient, type RootClient } from '../kube/client.ts';
 import { createInformer } from '../kube/informer.ts';
 import { type ConnectionConfig, loadKubeconfig, readPem } from '../kube/connection.ts';
 import { fieldManagers, productVersion } from '../api/meta.ts';
+import { interruptible } from './service/interruptible.ts';
 import { trustMachine } from './authorities.ts';
 import { callerOf } from './users/caller.ts';
 import { createUsers } from './users/users.ts';
@@ -18,11 +19,27 @@ const callerOptions = {
   pageSize: 500,
 };
 
-function clientOf(connection: ConnectionConfig) {
+function clientOf(connection: ConnectionConfig, signal: AbortSignal) {
   const { server, ca, insecureSkipTlsVerify } = connection;
   // Nearly every kubeconfig names its authority.
   if (ca === undefined && insecureSkipTlsVerify !== true && server.startsWith('https:')) trustMachine();
-  return createClient(connection, callerOptions);
+  return interruptibleClient(createClient(connection, callerOptions), signal);
+}
+
+/** The same client, whose reads end with the signal, see `interruptible`. */
+function interruptibleClient(client: RootClient, signal: AbortSignal): RootClient {
+  const asked = interruptible(signal);
+  return {
+    ...client,
+    get: (...given) => asked.by('GET', () => client.get(...given)),
+    list: (...given) => asked.by('GET', () => client.list(...given)),
+    create: (...given) => asked.by('POST', () => client.create(...given)),
+    apply: (...given) => asked.by('PATCH', () => client.apply(...given)),
+    patch: (...given) => asked.by('PATCH', () => client.patch(...given)),
+    replace: (...given) => asked.by('PUT', () => client.replace(...given)),
+    delete: (...given) => asked.by('DELETE', () => client.delete(...given)),
+    request: (request) => asked.by(request.method, () => client.request(request)),
+  };
 }
 
 /** kube-apiserver as the kubeconfig's user, and the users of svc3. */
@@ -36,7 +53,7 @@ export async function openClient({
     environment: { ...environment.variables, [insidePlugin]: '1' },
     ...(context === undefined ? {} : { context }),
   });
-  const client = clientOf(connection);
+  const client = clientOf(connection, environment.signal);
   const users = createUsers({
     client,
     server: connection.server,
@@ -71,11 +88,10 @@ export async function openKubernetes(target: KubernetesTarget & BackendOptions):
 /** A kube-apiserver with a token and nothing else. */
 export function openServer(target: ServerTarget & BackendOptions): Promise<Service> {
   const { server, caPem, token, warning } = target;
-  const client = clientOf({
-    server,
-    auth: { kind: 'asked', token },
-    ...(caPem === '' ? {} : { ca: { pem: caPem } }),
-  });
+  const client = clientOf(
+    { server, auth: { kind: 'asked', token }, ...(caPem === '' ? {} : { ca: { pem: caPem } }) },
+    target.environment.signal,
+  );
   const http = () => Promise.reject(needsApi());
   return Promise.resolve(
     createKubernetesService({ client, informers: createInformer, http, hasHttp: false, warning }),

@@ -74,26 +74,33 @@ interface Namespaced<T> {
 
 /** What is asked for once, of the namespace, or with `all-namespaces` of every one where the user may. */
 export async function showNamespaced<T extends { readonly namespace: string }>(
-  { out, namespace, service }: Context,
+  { out, namespace, service, signal }: Context,
   view: View<T>,
   asked: Namespaced<T>,
   { 'all-namespaces': all }: { readonly 'all-namespaces': boolean },
 ): Promise<void> {
   const opened = await service();
   if (!all) return out.list(view, await asked.inOne(opened, await namespace()));
-  const items = await everywhere(opened, asked);
+  const items = await everywhere(opened, asked, signal);
   const sentence = asked.missing?.();
   if (sentence !== undefined) out.warning(sentence);
   await out.list(withNamespace(view), items);
 }
 
 /** By one call, or of one namespace after the other where the user may not make that call. */
-async function everywhere<T>(service: Service, asked: Namespaced<T>): Promise<readonly T[]> {
+async function everywhere<T>(
+  service: Service,
+  asked: Namespaced<T>,
+  signal: AbortSignal,
+): Promise<readonly T[]> {
   try {
     return await asked.inAll(service);
   } catch (error) {
     if (!isSvc3Error(error, 'Forbidden', 'NotFound')) throw error;
-    return inEach(await namespacesAfter(service, error), (each) => asked.inOne(service, each));
+    return inEach(await namespacesAfter(service, error), (each) => {
+      signal.throwIfAborted();
+      return asked.inOne(service, each);
+    });
   }
 }
 

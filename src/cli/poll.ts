@@ -10,6 +10,10 @@ export async function* poll<T>(read: () => Promise<T>, signal: AbortSignal): Asy
   for (;;) {
     await sleep(pollMs, signal);
     if (signal.aborted) return;
-    yield await retryWhileUnreachable(read, signal);
+    const said = await retryWhileUnreachable(read, signal).catch((error: unknown) => {
+      if (!signal.aborted) throw error;
+    });
+    if (said === undefined) return;
+    yield said;
   }
 }

@@ -19,3 +19,22 @@ export function aborted(signal: AbortSignal): Promise<void> {
     signal.addEventListener('abort', () => resolve(), { once: true });
   });
 }
+
+/**
+ * What `asked` resolves to; where the signal is aborted before that, nobody waits for it any more.
+ *
+ * @throws what `asked` does, or the signal's reason
+ */
+export async function orAborted<T>(asked: Promise<T>, signal: AbortSignal): Promise<T> {
+  let stop = (): void => undefined;
+  const stopped = new Promise<never>((_, reject) => {
+    stop = () => reject(signal.reason as Error);
+    signal.addEventListener('abort', stop, { once: true });
+    if (signal.aborted) stop();
+  });
+  try {
+    return await Promise.race([asked, stopped]);
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+}

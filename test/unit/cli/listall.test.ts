@@ -9,6 +9,7 @@ const item = (namespace: string) => ({ name: 'web', namespace, status: 'Running'
 async function listed(
   listAll: () => Promise<VmItem[]>,
   namespaces: () => Promise<string[]> = async () => ['b', 'a'],
+  stop = new AbortController(),
 ) {
   const calls: string[] = [];
   const service = {
@@ -28,7 +29,7 @@ async function listed(
   const variables = { SVC3_API_URL: 'https://svc3.example.com', SVC3_TOKEN: 't' };
   const { code, stdout, stderr } = await run(
     ['vm', 'list', '-A', '-o', 'json'],
-    { variables },
+    { variables, signal: stop.signal },
     { openHttp: async () => service },
   );
   return {
@@ -73,3 +74,13 @@ test.each([
     expect(outcome).toMatchObject({ code, stderr, calls: ['all'] });
   },
 );
+
+test('-A asks no further namespace after Ctrl-C', async () => {
+  const stop = new AbortController();
+  const many = async () => {
+    stop.abort();
+    return ['a', 'b'];
+  };
+  const outcome = await listed(() => Promise.reject(new Svc3Error('Forbidden', 'no')), many, stop);
+  expect(outcome).toEqual({ code: 130, stderr: '', calls: ['all'], namespaces: [] });
+});

@@ -1,3 +1,4 @@
+import { PassThrough } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { readSecret } from '../../../src/cli/secret.ts';
 import type { Context } from '../../../src/cli/context.ts';
@@ -29,5 +30,19 @@ describe('a secret', () => {
   ] as const)('is refused where there is %s, and not quoted', async ([, stdin, message]) => {
     await expect(read(stdin)).rejects.toThrow(message);
     await expect(read(stdin)).rejects.not.toThrow('canary');
+  });
+
+  it('is no longer waited for after Ctrl-C, and its input does not keep the process', async () => {
+    const stop = new AbortController();
+    const stdin = new PassThrough();
+    const { environment } = aTerminal({ signal: stop.signal });
+    const reading = readSecret(
+      { environment: { ...environment, stdin } } as Partial<Context> as Context,
+      'token',
+      undefined,
+    );
+    stop.abort();
+    await expect(reading).rejects.toBe(stop.signal.reason);
+    expect(stdin.destroyed).toBe(true);
   });
 });

@@ -1,8 +1,15 @@
 /** What commands that wait say, and end with, where something comes in between. */
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { vms } from '../../../src/api/resources.ts';
 import type { Vm } from '../../../src/api/vm.ts';
 import type { PowerCommand } from '../../../src/wire/powercommands.ts';
+import { openKubernetes } from '../../../src/cli/kubernetes.ts';
+import { openHttp } from '../../../src/cli/service/http/service.ts';
 import { createVms } from '../../../src/cli/service/kubernetes/vms.ts';
 import { waiterOn } from '../../../src/cli/service/kubernetes/wait.ts';
 import type { Service } from '../../../src/cli/service/types.ts';
@@ -243,4 +250,51 @@ describe('a wait over a kubeconfig', () => {
       );
     },
   );
+});
+
+describe('a server that accepts and says nothing', () => {
+  /** Runs a command line against it, with the variables that `way` makes of its address; Ctrl-C comes with the first request. */
+  async function interruptedAt(line: string, way: (baseUrl: string) => Promise<Record<string, string>>) {
+    const stop = new AbortController();
+    const server = createServer(() => stop.abort());
+    await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    try {
+      const variables = await way(`http://127.0.0.1:${port}`);
+      return await run(
+        [...line.split(' '), '-n', 'x'],
+        { variables, signal: stop.signal },
+        { openHttp, openKubernetes },
+      );
+    } finally {
+      server.closeAllConnections();
+      server.close();
+    }
+  }
+
+  const overHttp = async (baseUrl: string) => ({ SVC3_API_URL: baseUrl, SVC3_TOKEN: 't' });
+  async function byKubeconfig(server: string) {
+    const config = {
+      'current-context': 'x',
+      contexts: [{ name: 'x', context: { cluster: 'x', user: 'x' } }],
+      clusters: [{ name: 'x', cluster: { server } }],
+      users: [{ name: 'x', user: { token: 't' } }],
+    };
+    const folder = await mkdtemp(join(tmpdir(), 'svc3-silent-'));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    await writeFile(join(folder, 'config'), JSON.stringify(config));
+    return { KUBECONFIG: join(folder, 'config') };
+  }
+
+  const lines = ['vm list', 'vm list -A', 'vm get web', 'vm explain web', 'image get debian', 'vm top'];
+  const cases = [
+    // The figures are read at kube-apiserver whatever the way.
+    ...lines.filter((line) => line !== 'vm top').map((line) => [line, 'over HTTP', overHttp] as const),
+    ...lines.map((line) => [line, 'by a kubeconfig', byKubeconfig] as const),
+  ];
+
+  // The requests themselves would be given up after 30 seconds.
+  test.each(cases)('does not keep svc3 %s after Ctrl-C, %s', { timeout: 20_000 }, async (line, _, way) => {
+    expect(await interruptedAt(line, way)).toEqual({ code: 130, stdout: '', stderr: '' });
+  });
 });

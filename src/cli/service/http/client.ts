@@ -4,6 +4,7 @@ import { Agent, type Dispatcher } from 'undici';
 import { readWhole } from '../../../net/foreign.ts';
 import { isSvc3Error, Svc3Error } from '../../../errors.ts';
 import { trustingMachine } from '../../authorities.ts';
+import { interruptible } from '../interruptible.ts';
 import { refusalOf, refusalText, unreachable } from './refusal.ts';
 import type { BackendOptions, HttpTarget } from '../open.ts';
 
@@ -46,9 +47,12 @@ export interface ApiClient {
 
 const defaultTimeoutMs = 30_000;
 
-/** Connects with the first request; `caFile` is read then, and its errors name it. */
-export function createApiClient(target: HttpTarget & Pick<BackendOptions, 'warning'>): ApiClient {
+/** Connects with the first request; `caFile` is read then, and its errors name it. Reads end with `signal`, see `interruptible`. */
+export function createApiClient(
+  target: HttpTarget & Pick<BackendOptions, 'warning'> & { readonly signal?: AbortSignal },
+): ApiClient {
   const { baseUrl, warning } = target;
+  const asked = interruptible(target.signal);
   const ca = target.caFile === undefined ? undefined : readAuthority(target.caFile);
   let opened: Promise<Agent> | undefined;
   const agent = () => (opened ??= (async () => new Agent({ connect: await tlsOf(ca) }))());
@@ -100,12 +104,12 @@ export function createApiClient(target: HttpTarget & Pick<BackendOptions, 'warni
   return {
     baseUrl,
     async json(request: ApiRequest) {
-      const { status, body } = await send(request);
+      const { status, body } = await asked.by(request.method, () => send(request));
       if (status >= 400) throw refusalOf(status, await refusalText(body));
       return { status, value: parsed(await textOf(body, baseUrl), baseUrl) };
     },
     async stream(request) {
-      const reply = await send(request);
+      const reply = await asked.by(request.method, () => send(request));
       if (reply.status >= 400) throw refusalOf(reply.status, await refusalText(reply.body));
       return reply;
     },

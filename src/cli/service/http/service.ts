@@ -36,7 +36,7 @@ interface List<T> {
 export function openHttp(
   target: HttpTarget & BackendOptions & { readonly kubernetes: () => Promise<Service> },
 ): Promise<Service> {
-  const api = createApiClient(target);
+  const api = createApiClient({ ...target, signal: target.environment.signal });
   const { kubernetes } = target;
   const service: Service = {
     vms: vmsOf(api, kubernetes),
