@@ -185,6 +185,8 @@ function deleteRequest(
   options: DeleteOptions,
 ): RawRequest {
   const { uid, resourceVersion, propagationPolicy, gracePeriodSeconds } = options;
+  // A path without a name is that of the whole collection.
+  if (typeof key.name !== 'string') throw new TypeError(`${resource.kind} needs a name to be deleted`);
   const preconditions =
     uid === undefined && resourceVersion === undefined ? undefined : { uid, resourceVersion };
   // kube-apiserver reads options of the query only where there is no body: a dry run there would delete.

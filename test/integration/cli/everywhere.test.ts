@@ -16,7 +16,7 @@ const both: string[] = [];
 
 let cluster: TestCluster;
 let api: TestApi;
-let role: string;
+let role: string | undefined;
 let viewer: Record<string, string>;
 let nobody: Record<string, string>;
 
@@ -32,7 +32,7 @@ beforeAll(async () => {
     await client.create(vmConfigs, { metadata, spec: { image } });
     await client.create(vmPools, {
       metadata,
-      spec: { template: { image }, minIdle: 0, maxSize: 1, standby: 'Running', serveConfig: true },
+      spec: { template: { image }, minIdle: 0, maxSize: 1, standby: 'Running', serveConfig: false },
     });
     await client.create(images, { metadata, spec: { source: { upload: {} } } });
     await client.create(isos, { metadata, spec: { source: { upload: {} } } });
@@ -47,7 +47,8 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  await cluster?.client.delete(clusterRoles, { name: role });
+  // Without a name it would be all roles of the cluster.
+  if (role !== undefined) await cluster.client.delete(clusterRoles, { name: role });
   await api?.close();
 });
 

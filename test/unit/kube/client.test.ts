@@ -115,3 +115,11 @@ describe('a list', () => {
     await client.close();
   });
 });
+
+test('nothing is deleted without a name: the path would be that of all objects', async () => {
+  const client = clientWith();
+  const nameless = { namespace: 'team' } as { name: string; namespace: string };
+  await expect(client.delete(configMaps, nameless)).rejects.toThrow('ConfigMap needs a name to be deleted');
+  expect(limits).toEqual([]);
+  await client.close();
+});
