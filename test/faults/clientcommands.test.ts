@@ -153,7 +153,9 @@ describe('Ctrl-C', () => {
     stop.abort();
     const { code, stderr } = await running;
     expect(code).toBe(130);
-    expect(stderr).toMatch(/^svc3: no longer waiting; VM stays goes on starting, .*svc3 vm delete stays removes it\n$/);
+    expect(stderr).toMatch(
+      /^svc3: no longer waiting; VM stays goes on starting, .*svc3 vm delete stays removes it\n$/,
+    );
     expect((await cluster.client.get(vms, 'stays', namespace)).metadata.deletionTimestamp).toBeUndefined();
   });
 
