@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { syncBuiltinESMExports } from 'node:module';
 import timers from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
@@ -23,8 +24,12 @@ export function withGlobalDelays(): void {
   replaceDelay((ms, value) => new Promise((resolve) => setTimeout(() => resolve(value as never), ms)));
 }
 
-function replaceDelay(by: typeof timers.setTimeout): void {
+/** Only for what this test does from here on: what one before it has left at work in the process waits as ever. */
+function replaceDelay(replacement: typeof timers.setTimeout): void {
   const { setTimeout: wait } = timers;
+  const ofThisTest = new AsyncLocalStorage<true>();
+  ofThisTest.enterWith(true);
+  const by: typeof wait = (...given) => (ofThisTest.getStore() ? replacement(...given) : wait(...given));
   const replace = (other: typeof wait): void => {
     timers.setTimeout = other;
     syncBuiltinESMExports();

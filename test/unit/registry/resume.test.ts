@@ -15,10 +15,8 @@ async function* broken(said: string, error: Error = new Error('cut off')): Async
 
 describe('a stream that is taken up again', () => {
   let offsets: number[];
-  let waited: number[];
   beforeEach(() => {
     offsets = [];
-    waited = withoutDelays();
   });
 
   /** Opens what each turn says, the last one again and again. */
@@ -37,44 +35,52 @@ describe('a stream that is taken up again', () => {
   const outcome = (stream: Readable): Promise<string> => text(stream).catch((error: Error) => error.message);
 
   test('gives all bytes, each once', async () => {
+    withoutDelays();
     expect(await outcome(resumable(opening(rest), { size: 10 }))).toBe(all);
     expect(offsets).toEqual([0]);
   });
 
   test('begins where it is told', async () => {
+    withoutDelays();
     expect(await outcome(resumable(opening(rest), { size: 10, start: 4 }))).toBe('456789');
     expect(offsets).toEqual([4]);
   });
 
   test('asks for nothing where all is there', async () => {
+    withoutDelays();
     expect(await outcome(resumable(opening(rest), { size: 10, start: 10 }))).toBe('');
     expect(offsets).toEqual([]);
   });
 
   test('goes on from the byte that it has', async () => {
+    withoutDelays();
     expect(await outcome(resumable(opening(cut(3), cut(4), rest), { size: 10 }))).toBe(all);
     expect(offsets).toEqual([0, 3, 7]);
   });
 
   test('goes on where it ended without an error before its end', async () => {
+    withoutDelays();
     const short = (offset: number) => Readable.from([Buffer.from(all.slice(offset, offset + 3))]);
     expect(await outcome(resumable(opening(short), { size: 10 }))).toBe(all);
     expect(offsets).toEqual([0, 3, 6, 9]);
   });
 
   test('is given up after six times without a byte, which takes 6.3 s', async () => {
+    const waited = withoutDelays();
     expect(await outcome(resumable(opening(cut(0)), { size: 10 }))).toBe('cut off');
     expect(offsets).toHaveLength(7);
     expect(waited).toEqual([100, 200, 400, 800, 1_600, 3_200]);
   });
 
   test('has its tries anew with every byte that comes', async () => {
+    withoutDelays();
     const turns = all.split('').flatMap(() => [cut(0), cut(0), cut(0), cut(0), cut(1)]);
     expect(await outcome(resumable(opening(...turns), { size: 10 }))).toBe(all);
     expect(offsets).toHaveLength(50);
   });
 
   test('that sends more than it has is not believed', async () => {
+    withoutDelays();
     const more = () => Readable.from([Buffer.from('01234567890')]);
     expect(await outcome(resumable(opening(more), { size: 10 }))).toBe('the source sent more than 10 bytes');
     expect(offsets).toEqual([0]);
@@ -102,6 +108,7 @@ describe('a stream that is taken up again', () => {
   );
 
   test('that nobody wants any more is not taken up again', async () => {
+    withoutDelays();
     const wanted = new AbortController();
     const opened = opening((offset) => (wanted.abort(), cut(0)(offset)));
     expect(await outcome(resumable(opened, { size: 10, signal: wanted.signal }))).toBe('cut off');
@@ -131,6 +138,7 @@ describe('a stream that is given up', () => {
   };
 
   test('lets go of a source that gives nothing, and does not take it up again', async () => {
+    withoutDelays();
     const sources: Readable[] = [];
     const open = async () => sources[sources.push(stalled()) - 1]!;
     const stream = resumable(open, { size: 10 });
@@ -141,6 +149,7 @@ describe('a stream that is given up', () => {
   });
 
   test('lets go of a source that opens too late', async () => {
+    withoutDelays();
     const opening = Promise.withResolvers<Readable>();
     const asked = Promise.withResolvers<void>();
     const open = () => (asked.resolve(), opening.promise);
@@ -155,6 +164,7 @@ describe('a stream that is given up', () => {
   });
 
   test('waits for no other try', async () => {
+    withoutDelays();
     const tried = Promise.withResolvers<void>();
     let opened = 0;
     const stream = resumable(
