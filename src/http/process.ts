@@ -6,7 +6,6 @@ import type { Pod } from '../api/core.ts';
 import type { LogAnswer } from './server/accesslog.ts';
 import { keepIdentity } from './call/accounts.ts';
 import { createAuthenticator, type Authenticator } from './auth/auth.ts';
-import type { ByteBudgetLimits } from './call/bytebudget.ts';
 import { createCaches, vmIndexes, type Caches } from './call/caches.ts';
 import { createSurfaceV1 } from './server/surfacev1.ts';
 import { ConcurrencyLimit } from './auth/limits.ts';
@@ -18,7 +17,7 @@ import type { Route } from './call/route.ts';
 import { createPages } from './routes/pages.ts';
 import { routes } from './routes/table.ts';
 import { checkReply } from './server/replycheck.ts';
-import { createServer, type HttpServer } from './server/server.ts';
+import { createServer, type HttpServer, type ServerLimits } from './server/server.ts';
 import type { Services } from './call/services.ts';
 import { isStreamRequest } from './streams/streamrequest.ts';
 import { createStreams } from './streams/streams.ts';
@@ -47,7 +46,7 @@ export interface ApiSurfaceOptions {
   readonly routes: readonly Route[];
 }
 
-export interface ApiOptions {
+export interface ApiOptions extends ServerLimits {
   readonly services: Services;
   readonly registry: Registry;
   readonly tls: ServingTls;
@@ -56,12 +55,6 @@ export interface ApiOptions {
   /** Holds every reply against the schema of its route; default false. */
   readonly checkReplies?: boolean;
   readonly surfaces?: (authenticator: Authenticator) => readonly ApiSurfaceOptions[];
-  readonly concurrentPerIdentity?: number;
-  readonly longRunningPerIdentity?: number;
-  readonly bodyBytes?: ByteBudgetLimits;
-  readonly unusedConnections?: number;
-  readonly headersTimeoutMs?: number;
-  readonly bodyTimeoutMs?: number;
   /** How often clients of streams are asked whether they are still there. */
   readonly pingEveryMs?: number;
   /** How often the right to an open stream is asked for again; default 10 s. */
@@ -83,10 +76,8 @@ export function createApi(options: ApiOptions): Api {
   const findPageCaller = createFindPageCaller(authenticator, sessions, services.settings);
   const pages = createPages(routes, new URL('../', import.meta.resolve('@novnc/novnc')));
   const http = createServer({
-    services,
+    ...options,
     metrics: createHttpMetrics(options.registry),
-    tls: options.tls,
-    ...(options.answered === undefined ? {} : { answered: options.answered }),
     ...(options.checkReplies === true ? { checkReply } : {}),
     surfaces: [
       { surface: createSurfaceV1(authenticator), routes: [...routes, ...pages, createCodeRoute(sessions)] },
@@ -96,16 +87,6 @@ export function createApi(options: ApiOptions): Api {
       },
       ...(options.surfaces?.(authenticator) ?? []),
     ],
-    ...(options.concurrentPerIdentity === undefined
-      ? {}
-      : { concurrentPerIdentity: options.concurrentPerIdentity }),
-    ...(options.longRunningPerIdentity === undefined
-      ? {}
-      : { longRunningPerIdentity: options.longRunningPerIdentity }),
-    ...(options.bodyBytes === undefined ? {} : { bodyBytes: options.bodyBytes }),
-    ...(options.unusedConnections === undefined ? {} : { unusedConnections: options.unusedConnections }),
-    ...(options.headersTimeoutMs === undefined ? {} : { headersTimeoutMs: options.headersTimeoutMs }),
-    ...(options.bodyTimeoutMs === undefined ? {} : { bodyTimeoutMs: options.bodyTimeoutMs }),
   });
   // Node asks this of every listener that speaks HTTP/1.1; its types know it only of those that speak nothing else.
   Object.assign(http.server, { shouldUpgradeCallback: isStreamRequest });

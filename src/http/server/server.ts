@@ -27,7 +27,7 @@ import type { Route } from '../call/route.ts';
 import type { Services } from '../call/services.ts';
 import type { ServingTls } from './tls.ts';
 
-export interface ServerOptions {
+export interface ServerOptions extends ServerLimits {
   readonly services: Services;
   readonly metrics: HttpMetrics;
   readonly tls: ServingTls;
@@ -36,6 +36,10 @@ export interface ServerOptions {
   /** Looks at every reply before it is sent; default: nothing does. */
   readonly checkReply?: ReplyCheck;
   readonly surfaces: readonly { readonly surface: ApiSurface; readonly routes: readonly Route[] }[];
+}
+
+/** What clients may take of a process, and for how long. */
+export interface ServerLimits {
   readonly concurrentPerIdentity?: number;
   readonly longRunningPerIdentity?: number;
   /** Of JSON bodies of callers that are held in memory. */
