@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Vm } from '../../src/api/vm.ts';
 import { namespaces } from '../../src/api/meta.ts';
-import { notAtRest } from './judges/atrest.ts';
+import { notAtRest, type Restless } from './judges/atrest.ts';
 import type { History } from './record/history.ts';
 import type { Recorder } from './record/recorder.ts';
 import type { Markers } from './workload/markers.ts';
@@ -16,7 +16,7 @@ export async function untilAtRest(
   recorder: Recorder,
   signal: AbortSignal,
   note: (text: string) => void,
-): Promise<string[]> {
+): Promise<Restless[]> {
   const began = Date.now();
   for (let told = 0; ; told++) {
     const left = notAtRest({
@@ -27,9 +27,13 @@ export async function untilAtRest(
     });
     const isOver = Date.now() - began > restMs || signal.aborted;
     if (left.length === 0 || isOver) return left;
-    if (told % 30 === 29) note(`not at rest yet: ${left.slice(0, 3).join('; ')}`);
+    if (told % 30 === 29) note(`not at rest yet: ${left.slice(0, 3).map(inWords).join('; ')}`);
     await delay(1_000, undefined, { signal }).catch(() => undefined);
   }
+}
+
+function inWords({ object, what }: Restless): string {
+  return `${object}: ${what}`;
 }
 
 /** Every guest that runs is asked for what it was made to write. */

@@ -1,9 +1,11 @@
 /** All invariants of a run, and the table at its end. */
+import type { Restless } from './judges/atrest.ts';
 import { unaskedDeletions } from './judges/deletions.ts';
 import { unexplainedEndings } from './judges/endings.ts';
 import { badContents, lostSaves, missingFromStore } from './judges/images.ts';
 import { gpuPods, sharedDisks, sharedGpus, twinGuests } from './judges/overlaps.ts';
 import { leakedPasswords, unaskedSecrets } from './judges/secrets.ts';
+import { timeline } from './judges/timeline.ts';
 import { unseen } from './judges/unseen.ts';
 import { clock, type Violation } from './judges/violation.ts';
 import type { History } from './record/history.ts';
@@ -17,7 +19,7 @@ export interface Verdict {
 
 export interface AfterFaults {
   /** What did not come to rest. */
-  readonly notAtRest: readonly string[];
+  readonly notAtRest: readonly Restless[];
   /** What is left after everything was deleted. */
   readonly left: readonly string[];
   readonly at: number;
@@ -77,7 +79,7 @@ export function judge(history: History, after: AfterFaults): Verdict[] {
     { invariant: 'no Secret where nobody asked for it', violations: unaskedSecrets(history), seen: '' },
     {
       invariant: 'everything comes to rest',
-      violations: listed(after.notAtRest, 'not at rest in time'),
+      violations: after.notAtRest.map((each) => restlessness(history, each, after.at)),
       seen: '',
     },
     { invariant: 'nothing is left after all is deleted', violations: listed(after.left, 'left'), seen: '' },
@@ -87,6 +89,11 @@ export function judge(history: History, after: AfterFaults): Verdict[] {
       seen: '',
     },
   ];
+}
+
+function restlessness(history: History, { object, namespace, name, what }: Restless, at: number): Violation {
+  const evidence = namespace === undefined ? [] : timeline(history, { namespace, name }, 0, at);
+  return { object, at, what: `not at rest in time: ${what}`, evidence };
 }
 
 function count({ operations }: History, verb: string): number {

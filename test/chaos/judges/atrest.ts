@@ -12,16 +12,37 @@ export interface World {
   readonly systemPods: readonly Pod[];
 }
 
-/** What has not come to rest yet, one sentence each. */
-export function notAtRest({ nodes, vms, images, systemPods }: World): string[] {
+/** An object that has not come to rest. */
+export interface Restless {
+  /** e.g. `VM chaos-a/vm-n3-x1z`. */
+  readonly object: string;
+  /** Undefined for a node. */
+  readonly namespace: string | undefined;
+  readonly name: string;
+  /** e.g. `Ready=False, Starting: …`. */
+  readonly what: string;
+}
+
+/** What has not come to rest yet. */
+export function notAtRest({ nodes, vms, images, systemPods }: World): Restless[] {
   return [
-    ...nodes.filter((node) => !hasReady(node)).map(({ metadata }) => `node ${metadata.name} is not Ready`),
-    ...systemPods.filter((pod) => !hasReady(pod)).map(({ metadata }) => `pod ${metadata.name} is not Ready`),
-    ...vms.filter((vm) => !isVmAtRest(vm)).map((vm) => `VM ${nameOf(vm)}: ${wordsOf(vm.status?.conditions)}`),
+    ...nodes.filter((node) => !hasReady(node)).map((node) => restless('node', node, 'not Ready')),
+    ...systemPods.filter((pod) => !hasReady(pod)).map((pod) => restless('pod', pod, 'not Ready')),
+    ...vms.filter((vm) => !isVmAtRest(vm)).map((vm) => restless('VM', vm, wordsOf(vm.status?.conditions))),
     ...images
       .filter((image) => !isImageAtRest(image))
-      .map((image) => `image ${nameOf(image)}: ${wordsOf(image.status?.conditions)}`),
+      .map((image) => restless('image', image, wordsOf(image.status?.conditions))),
   ];
+}
+
+function restless(kind: string, { metadata }: Node | Pod | Vm | Image, what: string): Restless {
+  const { namespace, name } = metadata;
+  return {
+    object: `${kind} ${namespace === undefined ? '' : `${namespace}/`}${name}`,
+    namespace,
+    name,
+    what,
+  };
 }
 
 function hasReady({ status }: Node | Pod): boolean {
@@ -55,10 +76,6 @@ function isStalled(conditions: readonly Condition[] | undefined): boolean {
 
 function conditionOf(conditions: readonly Condition[] | undefined, type: string): Condition | undefined {
   return conditions?.find((condition) => condition.type === type);
-}
-
-function nameOf({ metadata }: Vm | Image): string {
-  return `${metadata.namespace}/${metadata.name}`;
 }
 
 function wordsOf(conditions: readonly Condition[] | undefined): string {

@@ -1,4 +1,5 @@
 /** What was seen of one VM or image, in the order it came: the evidence of a finding. */
+import { labels } from '../../../src/api/meta.ts';
 import type { Condition } from '../../../src/api/object.ts';
 import { type History, sightsOf } from '../record/history.ts';
 import { clock } from './violation.ts';
@@ -25,6 +26,11 @@ export function timeline(history: History, subject: Subject, from: number, until
   ]);
   const isOurs = (namespace: string | undefined, name: string | undefined): boolean =>
     namespace === subject.namespace && names.has(name ?? '');
+  for (const { object } of sightsOf(history, 'pods')) {
+    const { namespace, name, labels: { [labels.image]: image = '' } = {} } = object.metadata;
+    // The worker pods of an image have names of their own.
+    if (namespace === subject.namespace && names.has(image)) names.add(name);
+  }
   const lines = [
     ...operationLines(history, isOurs),
     ...eventLines(history, isOurs),
@@ -105,7 +111,9 @@ function podLines(history: History, isOurs: IsOurs): Line[] {
       const ready = status?.conditions?.find((condition) => condition.type === 'Ready')?.status;
       const going = metadata.deletionTimestamp === undefined ? '' : ', being deleted';
       const restarts = status?.containerStatuses?.[0]?.restartCount ?? 0;
-      const words = `${status?.phase}, Ready ${ready}, restarts ${restarts}, ${spec.nodeName ?? 'unbound'}${going}`;
+      const waiting = status?.containerStatuses?.[0]?.state?.waiting?.reason;
+      const reason = waiting === undefined ? '' : ` (${waiting})`;
+      const words = `${status?.phase}${reason}, Ready ${ready}, restarts ${restarts}, ${spec.nodeName ?? 'unbound'}${going}`;
       return { at, text: `pod ${type} ${metadata.name} ${metadata.uid?.slice(0, 8)}: ${words}` };
     });
 }

@@ -56,7 +56,7 @@ test('a node that is not Ready is told', () => {
     metadata: storedMeta({ name: 'n1' }),
     status: { conditions: [{ type: 'Ready', status: 'Unknown' }] },
   };
-  expect(notAtRest({ ...nothing, nodes: [node] })).toEqual(['node n1 is not Ready']);
+  expect(notAtRest({ ...nothing, nodes: [node] })).toMatchObject([{ name: 'n1', what: 'not Ready' }]);
 });
 
 describe('what is left', () => {

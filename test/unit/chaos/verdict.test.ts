@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { History, Operation } from '../../chaos/record/history.ts';
 import { judge, summary } from '../../chaos/verdict.ts';
-import { aFault, aGuest, aHistory, anOperation, digest, s } from './builders.ts';
+import { labels } from '../../../src/api/meta.ts';
+import { aFault, aGuest, aHistory, anOperation, digest, imageSight, podSight, s } from './builders.ts';
 
 /** What every run has seen. */
 const usual: Pick<History, 'faults' | 'guests' | 'store'> = {
@@ -75,4 +76,44 @@ describe('a run', () => {
     const guests = [aGuest({ until: 130 }), aGuest({ since: 190, pid: 101 })];
     expect(missed({ guests, operations: marks(200) })).toEqual([]);
   });
+});
+
+test('what has not come to rest is told with what was seen of it, the worker pod of an image too', () => {
+  const worker = podSight(3, {
+    metadata: { name: 'svc3-worker-1', labels: { [labels.image]: 'saved' } },
+    status: {
+      phase: 'Pending',
+      containerStatuses: [
+        {
+          name: 'worker',
+          ready: false,
+          restartCount: 0,
+          image: '',
+          imageID: '',
+          state: { waiting: { reason: 'ContainerCreating' } },
+        },
+      ],
+    },
+  });
+  const history = aHistory({ ...usual, sights: [imageSight(2, { ready: false }), worker] });
+  const notAtRest = [
+    { object: 'image team/saved', namespace: 'team', name: 'saved', what: 'Ready=False, Working: waiting' },
+    { object: 'node n1', namespace: undefined, name: 'n1', what: 'not Ready' },
+  ];
+  const verdicts = judge(history, { notAtRest, left: [], at: s(9) });
+  expect(verdicts.flatMap(({ violations }) => violations)).toEqual([
+    {
+      object: 'image team/saved',
+      at: s(9),
+      what: 'not at rest in time: Ready=False, Working: waiting',
+      evidence: [
+        expect.stringContaining('fault: kill etcd'),
+        expect.stringContaining('images MODIFIED saved'),
+        expect.stringMatching(
+          /^10:00:03.000 pod MODIFIED svc3-worker-1 .*: Pending \(ContainerCreating\), .* n1$/,
+        ),
+      ],
+    },
+    { object: 'node n1', at: s(9), what: 'not at rest in time: not Ready', evidence: [] },
+  ]);
 });
