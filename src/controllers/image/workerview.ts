@@ -44,7 +44,7 @@ export function workerView(pod: Pod, now: number, pullsWith: string): WorkerView
   const isRunning = container?.state?.running !== undefined;
   return {
     phase: isRunning ? 'Running' : 'Waiting',
-    message: isRunning ? 'a worker pod is at work' : waitingMessage(pod),
+    message: isRunning ? 'a worker pod is at work' : waitingMessage(pod, now),
     address: status.podIP,
   };
 }
@@ -91,7 +91,8 @@ function isHeldUp(container: ContainerStatus | undefined): boolean {
   return reason !== undefined && reason !== 'ContainerCreating';
 }
 
-function waitingMessage({ status }: Pod): string {
+function waitingMessage(pod: Pod, now: number): string {
+  const { status } = pod;
   const [container] = status?.containerStatuses ?? [];
   const unscheduled = status?.conditions?.find(
     ({ type, status }) => type === 'PodScheduled' && status === 'False',
@@ -99,6 +100,25 @@ function waitingMessage({ status }: Pod): string {
   const { reason, message } = container?.state?.waiting ?? {};
   const why = isHeldUp(container)
     ? [reason, message].filter((part) => part !== undefined && part !== '').join(': ')
-    : unscheduled?.message;
+    : (unscheduled?.message ?? slowStep(pod, now));
   return `waiting for the worker pod${why === undefined ? '' : `: ${why}`}`.slice(0, 1024);
+}
+
+/** Most pods start before: until then there is no more to say, nor to write. */
+const slowMs = 30_000;
+
+/** What a pod waits for of which only its Events tell more; undefined as long as that is usual. */
+function slowStep({ metadata, spec, status }: Pod, now: number): string | undefined {
+  const created = Date.parse(metadata.creationTimestamp ?? '');
+  if (!(now - created >= slowMs)) return undefined;
+  const { nodeName } = spec;
+  if (nodeName === undefined) return 'kube-scheduler has not chosen a node for it yet';
+  const hasSandbox = status?.conditions?.some(
+    ({ type, status }) => type === 'PodReadyToStartContainers' && status === 'True',
+  );
+  const step =
+    hasSandbox === true
+      ? 'pulls its image or creates its container'
+      : 'has not prepared its volumes and network yet';
+  return `node ${nodeName} ${step}; the Events of pod ${metadata.name} say more`;
 }

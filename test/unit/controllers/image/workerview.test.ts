@@ -125,6 +125,37 @@ describe('a worker pod', () => {
     });
   });
 
+  test.each<[string, string | undefined, PodStatus, string]>([
+    ['a node', undefined, {}, 'kube-scheduler has not chosen a node for it yet'],
+    [
+      'its sandbox',
+      'n1',
+      { conditions: [{ type: 'PodReadyToStartContainers', status: 'False' }] },
+      'node n1 has not prepared its volumes and network yet; the Events of pod w say more',
+    ],
+    [
+      'its container',
+      'n1',
+      { conditions: [{ type: 'PodReadyToStartContainers', status: 'True' }] },
+      'node n1 pulls its image or creates its container; the Events of pod w say more',
+    ],
+  ])('that waits for %s longer than usual says so', (_what, nodeName, status, words) => {
+    const waiting = waits('ContainerCreating');
+    const creationTimestamp = '2026-11-01T10:00:00Z';
+    const one: Pod = {
+      metadata: { ...waiting.metadata, creationTimestamp },
+      spec: { containers: [], ...(nodeName === undefined ? {} : { nodeName }) },
+      status: { ...waiting.status, ...status },
+    };
+    const created = Date.parse(creationTimestamp);
+    const message = 'waiting for the worker pod';
+    expect(workerView(one, created + 29_999, 'this')).toMatchObject({ phase: 'Waiting', message });
+    expect(workerView(one, created + 30_000, 'this')).toMatchObject({
+      phase: 'Waiting',
+      message: `${message}: ${words}`,
+    });
+  });
+
   test.each(['ErrImagePull', 'ImagePullBackOff', 'ErrImageNeverPull', 'CreateContainerError'])(
     'that cannot start (%s) is outdated where another would be pulled otherwise',
     (reason) => {
