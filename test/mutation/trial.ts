@@ -1,6 +1,6 @@
 /** Runs unit tests in a copy of the checkout, first without a change, then with one. */
-import { spawn } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawn } from 'node:child_process';
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import type { Mutant } from './mutants.ts';
@@ -16,22 +16,15 @@ const timeLimits = { factor: 5, leastMs: 60_000, mostMs: 300_000 } as const;
 /** Tests that are nearest to the changed file and take no longer than this go first: most mutants are noticed there. */
 const quickMs = 3_000;
 
-/** A tree of its own for one mutant at a time; packages are shared. */
+/** A tree of its own for one mutant at a time, of all that the checkout holds: a test may read any of it. Packages are shared. */
 export function copyOfCheckout(root: string): string {
   const folder = mkdtempSync(join(tmpdir(), 'svc3-mutation-'));
-  for (const name of [
-    'src',
-    'test',
-    'scripts',
-    'charts',
-    'crds',
-    'docs',
-    'containers',
-    'package.json',
-    'tsconfig.json',
-    'vitest.config.ts',
-  ])
-    cpSync(join(root, name), join(folder, name), { recursive: true });
+  const listed = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
+    cwd: root,
+    encoding: 'utf8',
+  });
+  for (const name of listed.split('\0').filter((each) => each !== '' && existsSync(join(root, each))))
+    cpSync(join(root, name), join(folder, name));
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
   return folder;
 }
