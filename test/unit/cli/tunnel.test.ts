@@ -1,14 +1,17 @@
 import { connect, type Socket } from 'node:net';
 import { Duplex, Readable } from 'node:stream';
 import { setImmediate as turn } from 'node:timers/promises';
-import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
+import { aroundEach, expect, onTestFinished, test, vi } from 'vitest';
 import type { Context } from '../../../src/cli/context.ts';
 import { listen, pipeTerminal } from '../../../src/cli/tunnel.ts';
+import { withFakeTimers } from '../timers.ts';
 
 const idleMs = 5000;
 
-beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
-afterEach(() => void vi.useRealTimers());
+aroundEach((runTest) => {
+  withFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  return runTest();
+});
 
 /** As soon as the sockets of this process have had their turns. */
 async function until(holds: () => boolean): Promise<void> {

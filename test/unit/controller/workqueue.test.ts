@@ -1,13 +1,11 @@
 import fc from 'fast-check';
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { aroundEach, describe, expect, test, vi } from 'vitest';
 import { createWorkqueue, lowPriorityMs, type Priority } from '../../../src/controller/workqueue.ts';
+import { withFakeTimers } from '../timers.ts';
 
-beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
+aroundEach((runTest) => {
+  withFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+  return runTest();
 });
 
 async function drain(queue: ReturnType<typeof createWorkqueue>): Promise<string[]> {

@@ -1,6 +1,7 @@
-import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Svc3Error } from '../../../src/errors.ts';
 import { EventQueue, type EventRank, type EventWrite } from '../../../src/kube/eventqueue.ts';
+import { withFakeTimers } from '../timers.ts';
 
 const log = { debug: vi.fn(), info: vi.fn(), warn: vi.fn(), error: vi.fn() };
 
@@ -16,10 +17,6 @@ beforeEach(() => {
   first = Promise.withResolvers();
   vi.clearAllMocks();
   queue = new EventQueue({ log, limitBytes: 300, onDropped: (reason) => dropped.push(reason) });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
 });
 
 function aWrite(name: string, rank: EventRank = 'important', send = async () => {}): EventWrite {
@@ -69,7 +66,7 @@ describe('events that wait to be written', () => {
   });
 
   test('are tried again while kube-apiserver cannot be reached, and given up in the end', async () => {
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    withFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     let tries = 0;
     const fails = async () => {
       tries += 1;
@@ -89,7 +86,7 @@ describe('events that wait to be written', () => {
   ])(
     'are not tried again by all processes at the same moment: with chance %d after %d ms',
     async (chance, ms) => {
-      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+      withFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
       const random = vi.spyOn(Math, 'random').mockReturnValue(chance);
       onTestFinished(() => random.mockRestore());
       const send = vi.fn(async () => {}).mockRejectedValueOnce(new Svc3Error('Timeout', 'not now'));
@@ -102,7 +99,7 @@ describe('events that wait to be written', () => {
   );
 
   test('hold up a process that ends for so long and no longer: the rest is dropped, and counted', async () => {
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    withFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     queue.add(blocked());
     for (const name of ['a/1', 'b/1']) queue.add(aWrite(name));
     let ended = false;
@@ -122,7 +119,7 @@ describe('events that wait to be written', () => {
   });
 
   test('hold up a process that ends no longer than it takes to write them', async () => {
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    withFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     queue.add(aWrite('a/1'));
     await queue.drain(3_000);
     await queue.drain(3_000);

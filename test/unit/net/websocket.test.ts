@@ -1,13 +1,13 @@
 import { EventEmitter } from 'node:events';
 import { Duplex, PassThrough } from 'node:stream';
-import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import type { WebSocket } from 'ws';
 import { closeReason, isEnd, joinWebSocket, keepAlive } from '../../../src/net/websocket.ts';
+import { withFakeTimers } from '../timers.ts';
 
 /** A WebSocket that is asked every second whether it is there. */
 function kept() {
-  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
-  onTestFinished(() => void vi.useRealTimers());
+  withFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   const ws = Object.assign(new EventEmitter(), {
     OPEN: 1,
     readyState: 1,
@@ -131,8 +131,7 @@ describe('a WebSocket that is joined to something', () => {
   });
 
   test('has what came before an end taken for as long as some of it is', async () => {
-    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
-    onTestFinished(() => void vi.useRealTimers());
+    withFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
     const taken: (() => void)[] = [];
     const target = new Duplex({
       read: () => undefined,
@@ -157,8 +156,7 @@ describe('a WebSocket that is joined to something', () => {
   });
 
   test('leaves no timer where its target is gone before it', async () => {
-    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'setTimeout', 'clearTimeout'] });
-    onTestFinished(() => void vi.useRealTimers());
+    withFakeTimers({ toFake: ['setInterval', 'clearInterval', 'setTimeout', 'clearTimeout'] });
     const target = new PassThrough();
     const { ws } = joined(target);
     target.end();

@@ -9,6 +9,7 @@ import { createCertificate } from '../../../src/runner/certificate.ts';
 import { createControlServer } from '../../../src/runner/control.ts';
 import { createRunnerClient, type RunnerClient } from '../../../src/runnerapi/client.ts';
 import { createControlKey, signControlToken } from '../../../src/runnerapi/token.ts';
+import { withFakeTimers } from '../timers.ts';
 
 const { privateKey } = createControlKey();
 const publicKey = createPublicKey(privateKey);
@@ -98,7 +99,7 @@ describe('a stream of a runner ends at the api', () => {
   });
 
   test('and a guest that is slow has all that the api sent before it ended', async () => {
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    withFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const held: (() => void)[] = [];
     let taken = 0;
     newGuest = () =>

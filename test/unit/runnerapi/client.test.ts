@@ -12,6 +12,7 @@ import {
 } from '../../../src/runnerapi/client.ts';
 import type { ControlClaims } from '../../../src/runnerapi/token.ts';
 import { connectionsOf, type StandIn, standIn } from './standin.ts';
+import { withFakeTimers } from '../timers.ts';
 
 const state = { version: 1, vmUid: 'vm-1', powerState: 'Running', guestReachable: true, revision: 7 };
 const anExport = { id: 'a b', state: 'Copying', progress: 5 };
@@ -216,8 +217,7 @@ describe('a call that is not answered', () => {
       () => come(),
       () => (come(), 'refused'),
     );
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-    onTestFinished(() => void vi.useRealTimers());
+    withFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     let ended = false;
     const call = ask(clientOf(runner)).finally(() => (ended = true));
     call.catch(() => undefined);
@@ -277,8 +277,7 @@ describe('a call that is not answered', () => {
     onTestFinished(() => void silent.close());
     await once(silent, 'listening');
     const { port } = silent.address() as AddressInfo;
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-    onTestFinished(() => void vi.useRealTimers());
+    withFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     for (const [options, ms] of [
       [{}, 5_000],
       [{ connectTimeoutMs: 50 }, 50],
@@ -308,8 +307,7 @@ describe('what has ended', () => {
       (_asked, response) => response.end(JSON.stringify(state)),
       (_asked, socket) => (socket.end(upgradeRefused), 'refused'),
     );
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-    onTestFinished(() => void vi.useRealTimers());
+    withFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     await ask(clientOf(runner));
     await expect.poll(() => vi.getTimerCount()).toBe(0);
   });
@@ -317,8 +315,7 @@ describe('what has ended', () => {
   test('before there was a connection leaves no timer either', async () => {
     const runner = await replying(state);
     runner.close();
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-    onTestFinished(() => void vi.useRealTimers());
+    withFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     await expect(clientOf(runner).state()).rejects.toMatchObject({ reason: 'ServiceUnavailable' });
     expect(vi.getTimerCount()).toBe(0);
   });
@@ -441,8 +438,7 @@ describe('a stream', () => {
 
   test('that is open is not ended by the time of a call', async () => {
     const runner = await standIn(() => undefined);
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-    onTestFinished(() => void vi.useRealTimers());
+    withFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const stream = await clientOf(runner).openTunnel(22);
     await vi.advanceTimersByTimeAsync(3_600_000);
     stream.write('still here?');

@@ -1,16 +1,19 @@
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { aroundEach, beforeEach, expect, test, vi } from 'vitest';
 import { type Changes, sayingChanges } from '../../../src/tracing/changes.ts';
+import { withFakeTimers } from '../timers.ts';
 
 let said: string[];
 let changes: Changes;
 
+aroundEach((runTest) => {
+  withFakeTimers();
+  return runTest();
+});
+
 beforeEach(() => {
-  vi.useFakeTimers();
   said = [];
   changes = sayingChanges((failure) => void said.push(failure?.message ?? 'works'));
 });
-
-afterEach(() => void vi.useRealTimers());
 
 const fails = (why: string) => changes.is(new Error(why));
 const works = () => changes.is(undefined);

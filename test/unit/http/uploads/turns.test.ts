@@ -1,17 +1,17 @@
 import { Readable } from 'node:stream';
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { aroundEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { UploadTurns } from '../../../../src/http/uploads/turns.ts';
+import { withFakeTimers } from '../../timers.ts';
 
 const never = new AbortController().signal;
 let turns: UploadTurns;
 
-beforeEach(() => {
-  vi.useFakeTimers();
-  turns = new UploadTurns({ total: 4 });
+aroundEach((runTest) => {
+  withFakeTimers();
+  return runTest();
 });
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.useRealTimers();
+beforeEach(() => {
+  turns = new UploadTurns({ total: 4 });
 });
 
 /** An upload that is read as its client sends it. */
@@ -53,17 +53,14 @@ describe('uploads', () => {
   });
 
   test('are not read before their turn, and refused when it does not come', async () => {
-    // Those of these uploads alone: what a test file before has left may set others in the same process.
-    const set = [vi.spyOn(globalThis, 'setTimeout'), vi.spyOn(globalThis, 'setInterval')];
     const [, , third] = Array.from({ length: 3 }, () => upload('a'));
-    const timers = set.flatMap((spy) => spy.mock.results.map(({ value }) => value as unknown));
-    const cleared = [vi.spyOn(globalThis, 'clearTimeout'), vi.spyOn(globalThis, 'clearInterval')];
     await pass(29_000);
     expect([third!.content.readableFlowing, third!.over.mock.calls]).toEqual([null, []]);
+    // Its own: one until when it waits, one for its looks at idle ones.
+    expect(vi.getTimerCount()).toBe(2);
     await pass(1_000);
     expect(third!.over.mock.calls).toEqual([['TooManyRequests']]);
-    const gone = new Set(cleared.flatMap((spy) => spy.mock.calls.map(([timer]) => timer as unknown)));
-    expect([timers.length, timers.filter((timer) => !gone.has(timer))]).toEqual([6, []]);
+    expect(vi.getTimerCount()).toBe(0);
   });
 
   test('whose clients have hung up wait no longer', async () => {

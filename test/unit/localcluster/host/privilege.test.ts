@@ -5,6 +5,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { down, up } from '../../../../src/localcluster/cluster/cluster.ts';
 import { ensureRoot, whileRootStays } from '../../../../src/localcluster/host/privilege.ts';
 import { placesOf, writeSecret } from '../../../../src/localcluster/shared/state.ts';
+import { withFakeTimers } from '../../timers.ts';
 
 const { PATH } = process.env;
 
@@ -16,7 +17,6 @@ beforeEach(async () => {
   vi.spyOn(process, 'getuid').mockReturnValue(1000);
 });
 afterEach(async () => {
-  vi.useRealTimers();
   vi.restoreAllMocks();
   process.env['PATH'] = PATH;
   await rm(home, { recursive: true });
@@ -69,7 +69,7 @@ test('where there is no sudo nobody is told to run it', async () => {
 test('sudo does not forget the password during a long work', async () => {
   const asked = join(home, 'asked');
   await sudo(`echo "$*" >> ${asked}`);
-  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  withFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   const built = whileRootStays(async () => {
     vi.advanceTimersByTime(60_000);
     await expect.poll(() => readFile(asked, 'utf8').catch(() => '')).toBe('-n true\n');

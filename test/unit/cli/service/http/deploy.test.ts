@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text as bodyOf } from 'node:stream/consumers';
-import { afterEach, describe, expect, it, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, it, onTestFinished, test, vi } from 'vitest';
 import { openHttp } from '../../../../../src/cli/service/http/service.ts';
 import { waitForDeployed, type SeenVm } from '../../../../../src/cli/service/http/deploy.ts';
 import { checked } from '../../../../../src/cli/service/kubernetes/checked.ts';
@@ -10,6 +10,7 @@ import { Unanswered } from '../../../../../src/cli/service/unanswered.ts';
 import { isSvc3Error, Svc3Error } from '../../../../../src/errors.ts';
 import { deployBody } from '../../../../../src/wire/vmschemas.ts';
 import { run } from '../../environment.ts';
+import { withFakeTimers } from '../../../timers.ts';
 
 const created: DeployItem = { name: 'web', memory: '2Gi', ssh: 0, status: 'Pending' };
 const anItem = (members: Partial<VmItem> = {}): VmItem => ({
@@ -232,11 +233,9 @@ test.each([-5, 0])('a time to start of %d minutes is refused as over a kubeconfi
 });
 
 describe('a wait for a VM', () => {
-  afterEach(() => void vi.useRealTimers());
-
   /** What is said of a VM that stays as it is until the time is over. */
   async function waited(seen: SeenVm, deployed = created) {
-    vi.useFakeTimers();
+    withFakeTimers();
     const progress: string[] = [];
     const ended = waitForDeployed(deployed, {
       read: () => Promise.resolve(seen),
@@ -270,7 +269,7 @@ describe('a wait for a VM', () => {
 
   /** What becomes of a wait that sees these VMs, the last one again. */
   async function seeing(items: readonly VmItem[], deployed = created) {
-    vi.useFakeTimers();
+    withFakeTimers();
     const left = [...items];
     const item = () => (left.length > 1 ? left.shift() : left[0]) ?? anItem();
     const ended = waitForDeployed(deployed, {
@@ -309,7 +308,7 @@ describe('a wait for a VM', () => {
   });
 
   test('ends unanswered where no server can be reached for a minute', async () => {
-    vi.useFakeTimers();
+    withFakeTimers();
     const away = new Svc3Error('ServiceUnavailable', 'cannot reach https://svc3.example.com');
     const ended = waitForDeployed(created, {
       read: () => Promise.reject(away),

@@ -3,13 +3,14 @@ import type { AddressInfo } from 'node:net';
 import { Duplex, PassThrough, Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { setImmediate as turn } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, aroundEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { Context } from '../../../../../src/cli/context.ts';
 import { openSocket } from '../../../../../src/cli/service/http/socket.ts';
 import { pipeTerminal } from '../../../../../src/cli/tunnel.ts';
 import { joinWebSocket } from '../../../../../src/net/websocket.ts';
 import { aTerminal } from '../../environment.ts';
+import { withFakeTimers } from '../../../timers.ts';
 
 let server: WebSocketServer;
 let origin: string;
@@ -104,8 +105,10 @@ describe('a WebSocket of the api', () => {
 });
 
 describe('what is sent to a WebSocket of the api', () => {
-  beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
-  afterEach(() => void vi.useRealTimers());
+  aroundEach((runTest) => {
+    withFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    return runTest();
+  });
 
   /** Standard input and output, joined to a stream of the server. */
   async function piping(stdin: Readable): Promise<{ over: Promise<void> }> {
