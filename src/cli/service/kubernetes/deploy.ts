@@ -37,7 +37,7 @@ export async function deploy(
       settings: () => settingsOf(client),
       wait: waiterOn(client, signal),
     },
-    checked(vmSchemas.deployBody, given),
+    checked(vmSchemas.deployBody, given, warning),
     {
       namespace,
       wait,

@@ -8,7 +8,7 @@ import { checked } from './checked.ts';
 import { usernameOf } from './username.ts';
 import { followObjects, type Followable } from './follow.ts';
 
-/** VM configurations straight on kube-apiserver; `warning` hears which settings have no effect. */
+/** VM configurations straight on kube-apiserver; `warning` hears which settings have no effect, and which fields are unknown. */
 export function createVmConfigs(followable: Followable, warning: (text: string) => void): VmConfigs {
   const { client } = followable;
   return {
@@ -21,7 +21,7 @@ export function createVmConfigs(followable: Followable, warning: (text: string) 
       followObjects(followable, { resource: vmConfigs, namespace, toItem: vmConfigItem }, signal),
     get: async (namespace, name) => vmConfigItem(await client.get(vmConfigs, name, namespace)),
     async create(namespace, given) {
-      const request = checked(vmSchemas.vmConfigBody, given);
+      const request = checked(vmSchemas.vmConfigBody, given, warning);
       const config = vmConfigOf(request, { namespace, owner: await usernameOf(client) });
       const made = await writing(() => client.create(vmConfigs, config), configFields);
       for (const text of withoutEffect(request)) warning(text);

@@ -8,7 +8,7 @@ import { checked } from './checked.ts';
 import { usernameOf } from './username.ts';
 import { followObjects, type Followable } from './follow.ts';
 
-/** VM pools straight on kube-apiserver; `warning` hears which settings have no effect. */
+/** VM pools straight on kube-apiserver; `warning` hears which settings have no effect, and which fields are unknown. */
 export function createVmPools(followable: Followable, warning: (text: string) => void): VmPools {
   const { client } = followable;
   return {
@@ -21,7 +21,7 @@ export function createVmPools(followable: Followable, warning: (text: string) =>
       followObjects(followable, { resource: vmPools, namespace, toItem: vmPoolItem }, signal),
     get: async (namespace, name) => vmPoolItem(await client.get(vmPools, name, namespace)),
     async create(namespace, given) {
-      const request = checked(vmSchemas.vmPoolBody, given);
+      const request = checked(vmSchemas.vmPoolBody, given, warning);
       const pool = vmPoolOf(request, { namespace, owner: await usernameOf(client) });
       const made = await writing(() => client.create(vmPools, pool), poolFields);
       for (const text of withoutEffect(request)) warning(text);

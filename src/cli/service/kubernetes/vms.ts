@@ -71,7 +71,7 @@ export function createVms(
         settings: () => settingsOf(client),
         wait: waiterOn(client, signal),
       };
-      const given = checked(vmSchemas.vmChangeBody, request);
+      const given = checked(vmSchemas.vmChangeBody, request, warning);
       const options = { wait, warn: warning, progress: shown(progress) };
       const { vm, isSeen } = await changeVm(environment, { namespace, name }, given, options);
       return { vm: vmItem(vm), isSeen };
