@@ -240,7 +240,7 @@ export const reasonTable: readonly ReasonRow[] = [
     ],
     InvalidSpec: [
       'The spec cannot be carried out; the message names the field.',
-      'Change that field, of the VM or its VMConfig; where kube-apiserver refuses it, delete the VM and deploy it again.',
+      'Change that field, of the VM, its VMConfig or its VMPool; where kube-apiserver refuses it, delete the VM and deploy it again.',
     ],
     ClaimConflict: [
       'The PersistentVolumeClaim that the VM would make, or names, is not its own: it is neither mounted nor deleted. The message says whose it is.',

@@ -322,11 +322,17 @@ function cannotRun(vm: Vm, request: DeployRequest): Svc3Error {
   });
 }
 
+/** What a request calls that which a message of `InvalidSpec` begins with, where that is another word. */
+const fieldsOfMessages: Readonly<Record<string, string>> = { VMPool: 'pool', VMConfig: 'vmConfig' };
+
 /** The field of the request that the reason of a stalled VM is about. */
 function fieldOf({ status }: Vm, { diskSize }: DeployRequest): string {
   const stalled = status?.conditions?.find(({ type }) => type === 'Stalled');
   const { reason = '', message = '' } = stalled?.status === 'True' ? stalled : {};
   if (message.startsWith('disk.size:')) return diskSize === undefined ? 'disk.size' : 'diskSize';
+  const [named = ''] =
+    /^(VMPool|VMConfig|image|iso)(?=[: ])/.exec(reason === 'InvalidSpec' ? message : '') ?? [];
+  if (named !== '') return fieldsOfMessages[named] ?? named;
   if (reason.startsWith('GPU')) return 'gpuPassthrough';
   if (reason.startsWith('Config')) return 'vmConfig';
   return reason.startsWith('Image') || reason.startsWith('Architecture') ? 'image' : 'vm';

@@ -12,10 +12,10 @@ export interface RegistryAccess {
 /**
  * Name of the RegistryCredential for a registry as image references name it: `host[:port]`, the port 443 where there is none.
  *
- * @throws Svc3Error Invalid, naming `field`, where that is no registry.
+ * @throws Svc3Error Invalid where that is no registry.
  */
-export function credentialName(registry: string, field?: string): string {
-  return parseServer(`https://${registry}`, field).name;
+export function credentialName(registry: string): string {
+  return parseServer(`https://${registry}`).name;
 }
 
 /** With the namespace's credential as that says; without one https, but the image store by the scheme of its address. */

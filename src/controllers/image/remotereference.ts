@@ -1,3 +1,4 @@
+import { invalidField, isSvc3Error } from '../../errors.ts';
 import { parseReference } from '../../registry/reference.ts';
 import { credentialName } from './access.ts';
 
@@ -8,6 +9,12 @@ import { credentialName } from './access.ts';
  */
 export function remoteRegistry(reference: string, field: string): string {
   const { registry } = parseReference(reference, field);
-  credentialName(registry, field);
+  try {
+    credentialName(registry);
+  } catch (error) {
+    const [why] = isSvc3Error(error, 'Invalid') ? (error.details.causes ?? []) : [];
+    if (why === undefined) throw error;
+    throw invalidField(field, `"${reference}" is not an image reference: ${why.message}`);
+  }
   return registry;
 }

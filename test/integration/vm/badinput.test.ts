@@ -363,7 +363,7 @@ describe('a VM that cannot run', () => {
       'hopeful',
       'Stalled',
       'InvalidSpec',
-      'spec.image: neither the VM nor VMConfig later names an image',
+      'image: neither the VM nor VMConfig later names an image',
     );
     const key = { name: 'later', namespace: space.name };
     await world.client.patch(vmConfigs, key, {

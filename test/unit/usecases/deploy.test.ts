@@ -296,6 +296,10 @@ describe('a deploy', () => {
     ['a configuration', stalled('ConfigInvalid', 'why'), 'vmConfig'],
     ['another architecture', stalled('ArchitectureMismatch', 'why'), 'image'],
     ['a disk that is too small', stalled('InvalidSpec', 'disk.size: why'), 'disk.size'],
+    ['an image that is none', stalled('InvalidSpec', 'image: why'), 'image'],
+    ['an install medium that is none', stalled('InvalidSpec', 'iso: why'), 'iso'],
+    ['what its configuration names', stalled('InvalidSpec', 'VMConfig c: iso: why'), 'vmConfig'],
+    ['what its pool names', stalled('InvalidSpec', 'VMPool p: image: why'), 'pool'],
     ['anything else', stalled('InvalidSpec', 'why'), 'vm'],
     ['an image that a registry refuses', failedCondition('Scheduled', 'ImagePullDenied', 'why'), 'image'],
   ])(

@@ -34,6 +34,13 @@ describe('the image of a VM', () => {
       `image ${iso} does not exist`,
       'iso',
     ],
+    [
+      'the registry does not know the ISO of a VMConfig',
+      'Scheduled',
+      'ImageNotFound',
+      'ISO r.example.com/cd was not found',
+      'iso',
+    ],
     ['the kubelet quotes 404', 'Prepared', 'ImagePullFailed', pulling(image, `${image}: not found`), 'image'],
     [
       'the kubelet quotes 401',

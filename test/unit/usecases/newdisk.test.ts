@@ -97,17 +97,18 @@ test.each(['image', 'iso'] as const)(
 );
 
 test.each([
-  ['registry.example.com/Team/Debian:12', 'lower case'],
+  ['registry.example.com/Team/Debian:12', 'the repository has to be lower case'],
   ['https://registry.example.com/team/debian:12', 'leave the scheme out'],
   [`registry.example.com/team/debian@sha512:${'a'.repeat(128)}`, 'the digest has to be sha256'],
   ['registry.example.com:99999/team/debian:12', 'the port must be between 1 and 65535'],
+  ['a..b/team/debian:12', '"a..b" is not a host name or address'],
 ])('%s is no reference, and no disk is made of it', async (text, why) => {
   for (const field of ['image', 'iso'] as const) {
     const { environment, written } = disks();
     const pulled = pullDisk({ ...environment, field }, 'team', { reference: text, name: 'golden' });
     await expect(pulled).rejects.toMatchObject({
       reason: 'Invalid',
-      message: expect.stringContaining(why),
+      message: expect.stringContaining(`remote${field}: "${text}" is not an image reference: ${why}`),
       details: { causes: [{ field: `remote${field}` }] },
     });
     expect(written).toEqual([]);

@@ -10,6 +10,8 @@ import { isSvc3Error, messageOf } from '../../../errors.ts';
 import type { VmPool } from '../../../api/vmpool.ts';
 import { templated } from '../facts/standby.ts';
 import { namedDisk } from '../../image/nameddisk.ts';
+import { remoteRegistry } from '../../image/remotereference.ts';
+import type { DiskKind } from '../../image/repositorypath.ts';
 import { effectiveSettings } from './effective.ts';
 import { type SavedGuest, savedGuestOf } from './savedguest.ts';
 import type { ImageAnswer, SoughtImage } from './imageresolutions.ts';
@@ -88,7 +90,7 @@ export function resolveVm(vm: Vm, sources: ResolveSources): Resolved | Unresolve
   if (spec.pool !== undefined) {
     const { namespace } = vm.metadata;
     const pool = sources.vmPool?.(spec.pool, namespace);
-    if (pool !== undefined) return resolveVm(templated(vm, pool), sources);
+    if (pool !== undefined) return ofPool(spec.pool, resolveVm(templated(vm, pool), sources));
     return unresolved(
       'scheduled',
       'PoolNotFound',
@@ -106,7 +108,7 @@ export function resolveVm(vm: Vm, sources: ResolveSources): Resolved | Unresolve
     return unresolved(
       'stalled',
       'InvalidSpec',
-      `spec.image: neither the VM nor VMConfig ${spec.config} names an image`,
+      `image: neither the VM nor VMConfig ${spec.config} names an image`,
     );
   const architecture = spec.architecture ?? config?.spec.architecture;
   const isoText = spec.iso ?? config?.spec.iso;
@@ -118,6 +120,12 @@ export function resolveVm(vm: Vm, sources: ResolveSources): Resolved | Unresolve
   if (image.kind !== 'pinned') return image;
   if (iso !== undefined && iso.kind !== 'pinned') return iso;
   return settingsOf(vm, config, image, iso, sources.settings);
+}
+
+/** What is wrong with a template is to be changed in its pool. */
+function ofPool<T extends Resolved | Unresolved | Asking>(name: string, result: T): T {
+  if (result.kind !== 'unresolved' || result.reason !== 'InvalidSpec') return result;
+  return { ...result, message: `VMPool ${name}: ${result.message}` };
 }
 
 /** What the name of an install medium means now. */
@@ -165,19 +173,13 @@ function ephemeralRefusal(
 function pin(
   vm: Vm,
   text: string,
-  kind: 'Image' | 'ISO',
+  kind: DiskKind,
   sources: ResolveSources,
   sought: SoughtImage = {},
 ): Pinned | Unresolved | Asking {
   const name = parseImage(text);
-  if (name.kind === 'reference') {
-    // Nothing is left to ask.
-    const { architecture, withSize = false } = sought;
-    if (architecture !== undefined && hasDigest(text) && !withSize)
-      return { kind: 'pinned', reference: text, architecture };
-    return pinReference(vm, name.reference, sources, sought);
-  }
-  const namespace = namespaceOfDisk(vm, kind === 'Image' ? 'image' : 'iso');
+  if (name.kind === 'reference') return pinReference(vm, { kind, reference: text }, sources, sought);
+  const namespace = namespaceOfDisk(vm, fields[kind]);
   const object = kind === 'Image' ? sources.image(name.name, namespace) : sources.iso(name.name, namespace);
   const pinned = pinObject(object, name.name, namespace, kind);
   if (pinned.kind !== 'pinned') return pinned;
@@ -189,7 +191,7 @@ function pinObject(
   object: Image | Iso | undefined,
   name: string,
   namespace: string,
-  kind: 'Image' | 'ISO',
+  kind: DiskKind,
 ): Pinned | Unresolved {
   const found = namedDisk(object);
   switch (found.kind) {
@@ -213,19 +215,56 @@ function pinObject(
   }
 }
 
+/** What VM and VMConfig call the one and the other. */
+const fields = { Image: 'image', ISO: 'iso' } as const;
+
+interface NamedReference {
+  readonly kind: DiskKind;
+  readonly reference: string;
+}
+
+/** As messages name it. */
+function textOf({ kind, reference }: NamedReference): string {
+  return `${kind === 'Image' ? 'image' : 'ISO'} ${reference}`;
+}
+
+/** A reference that has to be changed; the message begins with its field, before that the VMConfig where the VM has it from there. */
+function invalidReference({ spec }: Vm, kind: DiskKind, message: string): Unresolved {
+  const isOwn = spec.config === undefined || spec[fields[kind]] !== undefined;
+  return unresolved('stalled', 'InvalidSpec', isOwn ? message : `VMConfig ${spec.config}: ${message}`);
+}
+
+/** Why there cannot be anything of that name, whatever a registry has. */
+function referenceRefusal(vm: Vm, { kind, reference }: NamedReference): Unresolved | undefined {
+  try {
+    remoteRegistry(reference, fields[kind]);
+    return undefined;
+  } catch (error) {
+    if (!isSvc3Error(error, 'Invalid')) throw error;
+    return invalidReference(vm, kind, messageOf(error));
+  }
+}
+
 function pinReference(
   vm: Vm,
-  reference: string,
+  named: NamedReference,
   sources: ResolveSources,
   sought: SoughtImage,
 ): Pinned | Unresolved | Asking {
+  const refusal = referenceRefusal(vm, named);
+  if (refusal !== undefined) return refusal;
+  const { reference } = named;
+  // Nothing is left to ask.
+  const { architecture: wanted, withSize = false } = sought;
+  if (wanted !== undefined && hasDigest(reference) && !withSize)
+    return { kind: 'pinned', reference, architecture: wanted };
   const answer = answerFor(vm, reference, sources, sought);
   if (answer === undefined) return { kind: 'pinned', reference, architecture: undefined };
   switch (answer.kind) {
     case 'asking':
-      return { kind: 'asking', message: `asking the registry for image ${reference}`, forMs: answer.forMs };
+      return { kind: 'asking', message: `asking the registry for ${textOf(named)}`, forMs: answer.forMs };
     case 'failed':
-      return pinFailed(reference, answer);
+      return pinFailed(vm, named, answer);
     default: {
       const { digest, architecture, bytes } = answer.image;
       const pinned = hasDigest(reference) ? reference : withDigest(reference, digest);
@@ -248,18 +287,23 @@ function answerFor(
 }
 
 function pinFailed(
-  reference: string,
+  vm: Vm,
+  named: NamedReference,
   { error, retryMs }: Extract<ImageAnswer, { kind: 'failed' }>,
 ): Pinned | Unresolved {
+  const { kind, reference } = named;
   const message = messageOf(error);
-  if (isSvc3Error(error, 'NotFound'))
-    return unresolved('scheduled', 'ImageNotFound', `image ${reference} was not found: ${message}`, retryMs);
+  if (isSvc3Error(error, 'NotFound')) {
+    const missing = `${textOf(named)} was not found: ${message}`;
+    return unresolved('scheduled', 'ImageNotFound', missing, retryMs);
+  }
   if (isSvc3Error(error, 'Unauthorized', 'Forbidden')) {
-    const denied = `image ${reference} may not be pulled: ${message}`;
+    const denied = `${textOf(named)} may not be pulled: ${message}`;
     return unresolved('scheduled', 'ImagePullDenied', denied, retryMs);
   }
-  if (isSvc3Error(error, 'Invalid')) return unresolved('stalled', 'InvalidSpec', message);
+  if (isSvc3Error(error, 'Invalid'))
+    return invalidReference(vm, kind, `${fields[kind]}: "${reference}": ${message}`);
   // Nodes may reach a registry that the operator does not: the kubelet has the last word.
-  const warning = `image ${reference} could not be pinned to a digest: ${message}`;
+  const warning = `${textOf(named)} could not be pinned to a digest: ${message}`;
   return { kind: 'pinned', reference, architecture: undefined, warning };
 }

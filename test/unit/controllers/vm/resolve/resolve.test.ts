@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Image, ImageStatus } from '../../../../../src/api/image.ts';
 import type { VmConfig } from '../../../../../src/api/vmconfig.ts';
+import type { VmPool } from '../../../../../src/api/vmpool.ts';
 import { Svc3Error } from '../../../../../src/errors.ts';
 import type { ImageAnswer } from '../../../../../src/controllers/vm/resolve/imageresolutions.ts';
 import { resolveVm, type ResolveSources } from '../../../../../src/controllers/vm/resolve/resolve.ts';
@@ -130,11 +131,69 @@ describe('an image of a registry', () => {
       new Svc3Error('Forbidden', 'no right'),
       `scheduled ImagePullDenied: image ${reference} may not be pulled: no right`,
     ],
-    [new Svc3Error('Invalid', 'no reference'), 'stalled InvalidSpec: no reference'],
+    [new Svc3Error('Invalid', 'no layers'), `stalled InvalidSpec: image: "${reference}": no layers`],
     // Nodes may reach a registry that the operator does not.
     [new Svc3Error('Timeout', 'silence'), `${reference} amd64`],
   ])('that is answered with %s', (error, expected) => {
     expect(resolved({}, { answer: { kind: 'failed', error, retryMs: 1_000 } })).toBe(expected);
+  });
+});
+
+test.each<[error: Error, expected: string]>([
+  [
+    new Svc3Error('NotFound', 'no tag'),
+    'scheduled ImageNotFound: ISO r.example.com/cd was not found: no tag',
+  ],
+  [new Svc3Error('Invalid', 'no layers'), 'stalled InvalidSpec: iso: "r.example.com/cd": no layers'],
+])('an install medium that is answered with %s is called one', (error, expected) => {
+  const answer = { kind: 'failed', error, retryMs: 1_000 } as const;
+  const spec = { image: 'debian', iso: 'r.example.com/cd' };
+  expect(resolved({ spec }, { image: anImage(), answer })).toBe(expected);
+});
+
+describe('what is no reference', () => {
+  const template = { image: 'r.example.com/Team/debian' };
+  const vmPool: VmPool = {
+    metadata: storedMeta({ name: 'p', namespace: 'team' }),
+    spec: { minIdle: 1, standby: 'Running', serveConfig: false, template },
+  };
+  const config: VmConfig = {
+    metadata: storedMeta({ name: 'c', namespace: 'team' }),
+    spec: { image: 'debian', iso: 'r.example.com/Team/cd' },
+  };
+  const lowerCase = 'the repository has to be lower case, parts divided by "/"';
+
+  test.each<[spec: object, expected: string]>([
+    [
+      { image: 'debian', iso: 'r.example.com/Team/cd:1' },
+      `iso: "r.example.com/Team/cd:1" is not an image reference: ${lowerCase}`,
+    ],
+    [
+      { image: 'r.example.com:65536/debian' },
+      'image: "r.example.com:65536/debian" is not an image reference: the port must be between 1 and 65535',
+    ],
+    [
+      { image: 'debian', iso: 'a..b/cd' },
+      'iso: "a..b/cd" is not an image reference: "a..b" is not a host name or address',
+    ],
+    // A pinned one for which nothing is left to ask.
+    [
+      { image: 'r.example.com/debian@sha256:1', architecture: 'amd64' },
+      'image: "r.example.com/debian@sha256:1" is not an image reference: the digest has to be sha256 and 64 hexadecimal digits',
+    ],
+    [{ config: 'c' }, `VMConfig c: iso: "r.example.com/Team/cd" is not an image reference: ${lowerCase}`],
+    [{ pool: 'p' }, `VMPool p: image: "r.example.com/Team/debian" is not an image reference: ${lowerCase}`],
+  ])('of a VM with %j is named with its field, and no registry is asked', (given, message) => {
+    const { image: _image, ...spec } = aVm().spec;
+    const result = resolveVm(
+      { ...aVm(), spec: { ...spec, ...given } },
+      {
+        ...sources({ image: anImage(), config }),
+        vmPool: () => vmPool,
+        answer: () => expect.fail('no registry has that'),
+      },
+    );
+    expect(result).toEqual({ kind: 'unresolved', condition: 'stalled', reason: 'InvalidSpec', message });
   });
 });
 
