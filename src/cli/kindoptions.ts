@@ -120,10 +120,11 @@ const effects = ['NoSchedule', 'PreferNoSchedule', 'NoExecute'] as const;
 
 /** As `kubectl taint` writes taints. */
 function tolerationOf(text: string): NonNullable<SettingsRequest['tolerations']>[number] {
-  const [taint = '', effectText] = text.split(':', 2);
-  const [key = '', value] = taint.split('=', 2);
+  const [taint = '', effectText, ...afterEffect] = text.split(':');
+  const [key = '', value, ...afterValue] = taint.split('=');
+  const isWhole = afterEffect.length === 0 && afterValue.length === 0;
   const effect = effects.find((one) => one === effectText);
-  if (key === '' || (effectText !== undefined && effect === undefined))
+  if (key === '' || !isWhole || (effectText !== undefined && effect === undefined))
     throw usageError(
       `--toleration: "${text}" is not KEY[=VALUE][:EFFECT] with an effect of ${effects.join(', ')}`,
     );

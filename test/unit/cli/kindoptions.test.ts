@@ -41,12 +41,18 @@ describe('a toleration', () => {
     expect((await said({ toleration: [text] })).tolerations).toEqual([toleration]);
   });
 
-  test.each(['', '=ci', ':NoSchedule', 'a:Never', 'a:noschedule'])(
-    '"%s" is refused by its option',
-    async (text) => {
-      await expect(said({ toleration: [text] })).rejects.toThrow(`--toleration: "${text}"`);
-    },
-  );
+  test.each([
+    '',
+    '=ci',
+    ':NoSchedule',
+    'a:Never',
+    'a:noschedule',
+    'a:NoExecute:300',
+    'a=b=c',
+    'a=b=:NoSchedule',
+  ])('"%s" is refused by its option', async (text) => {
+    await expect(said({ toleration: [text] })).rejects.toThrow(`--toleration: "${text}"`);
+  });
 });
 
 describe('readiness', () => {

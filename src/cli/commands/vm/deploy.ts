@@ -193,10 +193,11 @@ function dataDisksOf(sizes: readonly string[], claims: readonly string[]): Deplo
     }),
     ...claims.map((text) => {
       const [name, claim] = namedValue('--data-claim', text, 'NAME=CLAIM[:raw|:qcow2]');
-      const [claimName = '', word] = claim.split(':', 2);
+      const [claimName = '', word, ...more] = claim.split(':');
       if (word === undefined) return { name, claimName };
       const format = formats.get(word);
-      if (format === undefined) throw usageError(`--data-claim: "${text}" is not NAME=CLAIM[:raw|:qcow2]`);
+      if (format === undefined || more.length > 0)
+        throw usageError(`--data-claim: "${text}" is not NAME=CLAIM[:raw|:qcow2]`);
       return { name, claimName, format };
     }),
   ];
