@@ -132,7 +132,8 @@ function contextValues(words: readonly string[]): Values {
   const values = new Map<string, string>();
   for (const [index, word] of words.entries())
     for (const [name, spec] of Object.entries(globalOptions)) {
-      const [flag, attached] = word.split('=', 2);
+      const [flag, ...parts] = word.split('=');
+      const attached = parts.length === 0 ? undefined : parts.join('=');
       const matches = flag === `--${name}` || ('short' in spec && flag === `-${spec.short}`);
       const value = attached ?? words[index + 1];
       if (matches && value !== undefined && value !== '') values.set(name, value);

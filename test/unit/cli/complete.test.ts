@@ -33,6 +33,17 @@ describe('completion', () => {
   });
 });
 
+it('takes names from where a global option says, also with an equals sign in its value', async () => {
+  const asked: unknown[] = [];
+  const openKubernetes = async ({ context }: { context?: string }): Promise<never> => {
+    asked.push(context);
+    throw new Error('no cluster in a unit test');
+  };
+  const variables = { KUBECONFIG: import.meta.filename };
+  await run(['__complete', '--context=stage=test', 'vm', 'get', ''], { variables }, { openKubernetes });
+  expect(asked).toEqual(['stage=test']);
+});
+
 describe('the completion script of bash', () => {
   it('asks the program for the words up to the cursor and keeps what bash has not split off', async () => {
     const { stdout } = await run(['completion', 'bash']);
