@@ -70,7 +70,7 @@ const notes: Partial<Record<Field, string>> = {
   cpu: 'An Ephemeral VM whose node lacks what is asked for keeps the old value: condition RestartRequired says `ResizeRefused`.',
   memory: 'As cpu. Stays as it is where only cpu changes.',
   ports: 'Mappings with nodePort; those without come and go at once.',
-  iso: 'Emptied, the medium is taken out at once, with any disk.',
+  iso: 'Emptied, the medium is taken out at once, with any disk; where nothing has started in the pod yet, by another pod.',
   ...onceInLife,
   display:
     'A screen of more than 2,097,152 pixels takes a larger pod on x86, with any disk; where its node lacks the room, as cpu.',

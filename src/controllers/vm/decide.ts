@@ -5,11 +5,12 @@ import type { Vm } from '../../api/vm.ts';
 import { needsAnotherPod } from '../../api/vmchanges.ts';
 import type { Contradicted } from './resolve/adoption.ts';
 import { isPlacementField } from './resolve/changes.ts';
+import { requestsMedium } from './resolve/livesettings.ts';
 import { hasFinalizer } from '../../api/finalizer.ts';
 import { pullSecretAnnotation } from './names.ts';
 import { isPersistent } from './facts/claim.ts';
 import { isAsleep, keepsSettings } from './facts/hibernation.ts';
-import { createFailure, endMessage, pullFailure } from './facts/podstate.ts';
+import { createFailure, endMessage, hasMedium, pullFailure } from './facts/podstate.ts';
 import type { Resolved } from './resolve/resolve.ts';
 import { isClaimed, isOfPool, isStandby, isUnclaimed } from './facts/standby.ts';
 import { hasStarted, startedInPod } from './facts/started.ts';
@@ -159,12 +160,15 @@ function decidePod(observed: Observed): PodPlan {
  * nobody knows that.
  */
 function changedBeforeStart(vm: Vm, pod: Pod, { effective, waiting = [] }: Resolved): readonly string[] {
-  if (waiting.length === 0 || startedInPod(pod) !== 'no') return [];
+  // It waits for no start of a guest: where a runner runs, that empties the drive.
+  const isToBeEmptied = hasMedium(pod) && !requestsMedium(vm);
+  if ((waiting.length === 0 && !isToBeEmptied) || startedInPod(pod) !== 'no') return [];
   // Only a pod that is on a node is resized there.
   const isReplaced = { isPersistent: isPersistent(effective) || pod.spec.nodeName === undefined };
-  return (keepsSettings(vm) ? waiting.filter(isPlacementField) : waiting).filter((field) =>
+  const outdated = (keepsSettings(vm) ? waiting.filter(isPlacementField) : waiting).filter((field) =>
     needsAnotherPod(field, isReplaced),
   );
+  return isToBeEmptied ? [...outdated, 'iso'] : outdated;
 }
 
 function replacement(pod: Pod, now: number): PodPlan | undefined {

@@ -38,6 +38,11 @@ export function isRunnerUp(pod: Pod): boolean {
   return runnerStatus(pod)?.state?.running !== undefined && pod.status?.podIP !== undefined;
 }
 
+/** Whether the pod was made with an install medium. It keeps that volume when its runner has emptied the drive. */
+export function hasMedium({ spec }: Pod): boolean {
+  return spec.volumes?.some(({ name }) => name === 'iso') === true;
+}
+
 const pullFailures = new Set([
   'ErrImagePull',
   'ImagePullBackOff',

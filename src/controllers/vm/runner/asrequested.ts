@@ -4,7 +4,7 @@ import { readyReasons, stalledInPart } from '../../../api/reasons.ts';
 import type { RunnerState } from '../../../api/runner.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import { isAsleep } from '../facts/hibernation.ts';
-import { isPodReady } from '../facts/podstate.ts';
+import { hasMedium, isPodReady } from '../facts/podstate.ts';
 import { withPodsPorts } from '../pod/leftoutports.ts';
 import { requestsMedium, withLivePorts } from '../resolve/livesettings.ts';
 import { arePortsPending, arePortsReported } from './openports.ts';
@@ -31,7 +31,7 @@ function hasNothingToAsk(vm: Vm, podReady: boolean): boolean {
 export function isAsRequested(vm: Vm, pod: Pod, placed: EffectiveSettings | undefined): boolean {
   if (!hasNothingToAsk(vm, isPodReady(pod))) return false;
   if (placed !== undefined && !arePortsReported(vm, placed)) return false;
-  if (!requestsMedium(vm) && pod.spec.volumes?.some(({ name }) => name === 'iso') === true) return false;
+  if (!requestsMedium(vm) && hasMedium(pod)) return false;
   const bytes = requestedBytes(vm);
   const { diskSize } = vm.status ?? {};
   if (bytes === undefined) return true;
@@ -51,7 +51,12 @@ export function requestedBytes(vm: Vm): number | undefined {
   return vm.spec.disk?.size === undefined ? undefined : parseQuantity(vm.spec.disk.size, 'disk.size');
 }
 
+/** Whether there is a medium in the drive that is to be taken out. */
+export function isToBeEmptied(state: RunnerState | undefined, vm: Vm): boolean {
+  return state?.iso === true && !requestsMedium(vm);
+}
+
 /** Whether the medium or ports are to change, which waits for nothing. */
 export function hasChangesAtOnce(state: RunnerState, vm: Vm, placed: EffectiveSettings | undefined): boolean {
-  return (state.iso && !requestsMedium(vm)) || (placed !== undefined && arePortsPending(state, placed));
+  return isToBeEmptied(state, vm) || (placed !== undefined && arePortsPending(state, placed));
 }

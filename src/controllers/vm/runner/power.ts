@@ -4,6 +4,7 @@ import type { Vm, VmStatus } from '../../../api/vm.ts';
 import { memoryOnDiskRefusal } from '../facts/claim.ts';
 import { suspendsTo } from '../facts/hibernation.ts';
 import { answeredRequest, type RequestField } from '../facts/requests.ts';
+import { requestsMedium } from '../resolve/livesettings.ts';
 
 /** What the requested power state asks of the runner now. */
 export type PowerStep =
@@ -68,6 +69,8 @@ function run(vm: Vm, state: RunnerState): PowerStep {
       if (state.reason === 'DiskFull') return isAsked('restartRequest', vm, state) ? restart(vm) : none;
       // Whoever asks need not wait for the backoff before the next restart.
       if (isBootAsked(vm, state)) return start(vm, state);
+      // Whether the status was written since the medium was taken out says nothing of what keeps the guest from starting.
+      if (state.reason === 'IsoMissing' && !requestsMedium(vm)) return start(vm, state);
       if (state.retrying) return none;
       return isSpecNewer(vm) ? start(vm, state) : { kind: 'failed' };
   }

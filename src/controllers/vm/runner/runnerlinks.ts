@@ -14,8 +14,13 @@ import { isSvc3Error, messageOf } from '../../../errors.ts';
 import { isPodReady, isRunnerUp } from '../facts/podstate.ts';
 import { isSuspendedInMemory } from '../facts/hibernation.ts';
 import { runnerPorts } from '../pod/podports.ts';
-import { requestsMedium } from '../resolve/livesettings.ts';
-import { hasChangesAtOnce, isAsRequested, placedSettings, requestedBytes } from './asrequested.ts';
+import {
+  hasChangesAtOnce,
+  isAsRequested,
+  isToBeEmptied,
+  placedSettings,
+  requestedBytes,
+} from './asrequested.ts';
 import { arePortsPending } from './openports.ts';
 import { isDeepStrictEqual } from 'node:util';
 import type { BootTerms, ClaimAnswer, RunnerObservation } from './runners.ts';
@@ -331,7 +336,7 @@ export class RunnerLinks {
       if (isRipe) this.#act(key, link, { vm, pod }, step.request, isBoot(step) ? offered : undefined);
       return;
     }
-    if (link.state.iso && !requestsMedium(vm)) {
+    if (isToBeEmptied(link.state, vm)) {
       if (isRipe) void this.#change(key, link, podReady, () => link.connection.eject());
       return;
     }
@@ -388,6 +393,8 @@ export class RunnerLinks {
     void this.#change(key, link, isPodReady(pod), async () => {
       const told = offered === undefined ? {} : { settings: offered.settings };
       try {
+        // Else the guest would be started with it, or not at all where the medium is what keeps it from that.
+        if (request.action === 'start' && isToBeEmptied(link.state, vm)) await link.connection.eject();
         const state = await link.connection.power({ ...request, ...told }, hangUp.signal);
         link.startRequest = request.startRequest ?? link.startRequest;
         link.restartRequest = request.restartRequest ?? link.restartRequest;

@@ -518,6 +518,55 @@ const pulling = aPod({ nodeName: 'n1', status: { phase: 'Pending' } });
 const unbound = aPod({ status: { phase: 'Pending' } });
 const begun = aPod({ nodeName: 'n1', status: runningStatus(false) });
 const suspended = aVm({ status: { powerState: 'Stopped', suspendedTo: 'Disk' } });
+const withMedium = (pod: Pod): Pod => ({
+  ...pod,
+  spec: { ...pod.spec, volumes: [...(pod.spec.volumes ?? []), { name: 'iso' }] },
+});
+const emptied = aVm({ spec: { config: 'installer', iso: '' } });
+
+rows.push(
+  ...[emptied, aVm()].map((vm) => ({
+    sentence: `a pod in which nothing has started is replaced by one without a medium, asked for by ${JSON.stringify(vm.spec.iso)}`,
+    vm,
+    pod: withMedium(pulling),
+    plan: {
+      kind: 'replace',
+      reason: 'Changed',
+      message: 'nothing has started in pod svc3-vm-web: the VM gets another one, with another spec.iso',
+    },
+  })),
+  {
+    sentence: 'also where its guest goes on from a memory, which needs a drive but no medium',
+    vm: aVm({ ...emptied, ...(suspended.status && { status: suspended.status }) }),
+    pod: withMedium(pulling),
+    plan: { kind: 'replace', reason: 'Changed' },
+  },
+  {
+    sentence: 'one without a medium is left alone',
+    vm: emptied,
+    pod: pulling,
+    plan: { kind: 'report' },
+  },
+  {
+    sentence: 'so is one whose medium comes from a VMConfig and is to stay',
+    vm: aVm({ spec: { config: 'installer' } }),
+    pod: withMedium(pulling),
+    plan: { kind: 'report' },
+  },
+  {
+    sentence: 'one in which a guest may have started has its drive emptied',
+    vm: emptied,
+    pod: withMedium(begun),
+    plan: { kind: 'report' },
+  },
+  {
+    sentence: 'one with a medium on a node that does not answer may have a guest by now',
+    vm: emptied,
+    pod: withMedium(pulling),
+    more: { isNodeLost: true },
+    plan: { kind: 'report' },
+  },
+);
 
 rows.push(
   {

@@ -411,6 +411,40 @@ describe('the talk with a runner', () => {
     },
   );
 
+  describe('a guest that could not be started for its CD', () => {
+    const missing = { powerState: 'Failed', reason: 'IsoMissing', iso: true } as const;
+    const crashed = (observedGeneration: number) => [
+      aCondition('Ready', { status: 'False', reason: 'Crashed', observedGeneration }),
+    ];
+
+    test.each([
+      ['that is taken out', 1],
+      ['that was taken out when the status was written', 2],
+    ])('is started once without the one %s', async (_what, observedGeneration) => {
+      const { links, runner } = aRunner(missing);
+      const status = { ...reported, conditions: crashed(observedGeneration) };
+      const vm = aVm({ spec: { iso: '' }, metadata: { generation: 2 }, status });
+      links.observe('k', vm, pod(false));
+      await answered(runner, 1);
+      expect(links.observe('k', vm, pod(false))).toMatchObject({ verb: 'start' });
+      await answered(runner, 2);
+      expect(links.observe('k', vm, pod(false))).toMatchObject({
+        state: { powerState: 'Running', iso: false },
+      });
+      expect(runner.calls).toEqual(['state', 'eject', 'start']);
+    });
+
+    test('is not started with the CD that it is to have', async () => {
+      const { links, runner } = aRunner(missing);
+      const status = { ...reported, conditions: crashed(2) };
+      const vm = aVm({ spec: { iso: 'debian' }, metadata: { generation: 2 }, status });
+      links.observe('k', vm, pod(false));
+      await answered(runner, 1);
+      links.observe('k', vm, pod(false));
+      expect(runner.calls).toEqual(['state']);
+    });
+  });
+
   test('a disk that is to be larger grows once', async () => {
     const { links, runner } = aRunner({ diskSize: 2 ** 30 });
     const vm = aVm({ spec: { disk: { size: '2Gi' } }, metadata: { generation: 2 }, status: reported });
