@@ -90,6 +90,8 @@ export type PodPlan =
   | { readonly kind: 'deploy' }
   /** There is no pod, and none is needed: the guest's memory is on its claim. */
   | { readonly kind: 'asleep' }
+  /** The same, and nothing has started in the pod: delete this very one. */
+  | { readonly kind: 'release'; readonly pod: Pod }
   /** Somebody else's pod is in the way. */
   | { readonly kind: 'conflict'; readonly message: string }
   /** The pod is on its way out; its node is free when it is gone. */
@@ -143,6 +145,8 @@ function decidePod(observed: Observed): PodPlan {
   }
   if (isTerminating(pod))
     return { kind: 'wait', pod, settings: settings?.kind === 'resolved' ? settings : undefined };
+  // Where something has started, its runner says what became of the memory.
+  if (isAsleep(vm) && !observed.isNodeLost && startedInPod(pod) === 'no') return { kind: 'release', pod };
   const replaced = replacement(pod, observed.now) ?? pullRetry(observed, pod);
   if (replaced !== undefined) return replaced;
   if (settings?.kind !== 'resolved') return { kind: 'conflict', message: settings?.message ?? '' };

@@ -215,6 +215,8 @@ export class VmReconciler {
         podCreation.forget(uid);
         pass.status = podCreation.asleep(pass.observed.vm);
         return undefined;
+      case 'release':
+        return this.#release(pass, plan.pod);
       case 'take':
         // The status of the VM names the pod, which is still the pool's: whoever wrote that did not get further.
         return podCreation.take(pass, plan.pod);
@@ -490,6 +492,7 @@ export class VmReconciler {
 
   /** The guest's memory is on its claim, and the status says so: the pod goes, which is neither a change of status nor an Event. */
   async #release(pass: Pass, pod: Pod): Promise<void> {
+    if (this.#parts.expectations.isDeleted(pod)) return;
     await this.#delete(pod);
     pass.status = this.#parts.podCreation.asleep(pass.observed.vm);
   }

@@ -2,8 +2,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { nodes, pods, vms } from '../../../src/api/resources.ts';
 import { storageClasses } from '../../support/resources.ts';
 import type { PowerRequest, RunnerState } from '../../../src/api/runner.ts';
+import type { VmSettings } from '../../../src/controllers/vm/settings.ts';
 import { bindClaim } from '../../support/claims.ts';
 import { startVmOperator, type TestOperator } from '../../support/operator.ts';
+import { powerRequest } from '../../../src/wire/power.ts';
 import { runnerState } from '../../unit/controllers/vm/builders.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from './harness.ts';
 
@@ -20,8 +22,8 @@ function become(state: Partial<RunnerState>): RunnerState {
   return runner.state;
 }
 
-const start = (): Promise<TestOperator> =>
-  startVmOperator(world.client, { storageClassName: 'sleeping' }, () => ({
+const start = (given: Partial<VmSettings> = {}): Promise<TestOperator> =>
+  startVmOperator(world.client, { storageClassName: 'sleeping', ...given }, () => ({
     openRunner: () => ({
       state: async () => runner.state,
       power: async (request) => {
@@ -223,4 +225,28 @@ test('a VM that finds no room to go on can be suspended again', async () => {
   await change({ powerState: 'Suspended' });
   await space.until('evicted', 'Ready', { status: 'True', reason: 'Suspended' });
   expect(await status()).toMatchObject({ powerState: 'Suspended', suspendedTo: 'Disk' });
+});
+
+describe('a VM that is to go on and whose pod does not start can be suspended again', () => {
+  const status = async () => (await space.vm('evicted')).status;
+  const change = (spec: object) =>
+    world.client.patch(vms, { name: 'evicted', namespace: space.name }, { type: 'merge', body: { spec } });
+
+  test.each([
+    ['no node takes it', 'gone', 'Scheduled', 'Unschedulable'],
+    ['its image is not pulled', 'larger', 'Prepared', 'ImagePullFailed'],
+  ])('where %s', async (_what, nodeName, type, reason) => {
+    await operator.stop();
+    operator = await start({ whenFull: 'Pod' });
+    world.kubelet.behave(() => ({ kind: 'waiting', reason: 'ImagePullBackOff', message: 'denied' }));
+    await change({ nodeName, powerState: 'Running' });
+    await space.until('evicted', type, { status: 'False', reason });
+    expect(await space.pod('evicted')).toBeDefined();
+    expect(await status()).toMatchObject({ powerState: 'Suspended', suspendedTo: 'Disk' });
+    expect(powerRequest(await space.vm('evicted'), 'suspend')).toEqual({ powerState: 'Suspended' });
+    await change({ powerState: 'Suspended' });
+    await expect.poll(() => space.pod('evicted'), slow).toBeUndefined();
+    await space.until('evicted', 'Ready', { status: 'True', reason: 'Suspended' });
+    expect(await status()).toMatchObject({ powerState: 'Suspended', suspendedTo: 'Disk' });
+  });
 });

@@ -4,7 +4,7 @@ import { maxFlagsLength } from '../../../api/hostcpu.ts';
 import { annotations } from '../../../api/meta.ts';
 import { conditionTypes } from '../../../api/reasons.ts';
 import { inherited } from '../../../api/template.ts';
-import type { EffectiveSettings, MemoryHost, Vm, VmStatus } from '../../../api/vm.ts';
+import type { EffectiveSettings, MemoryHost, ObservedPowerState, Vm, VmStatus } from '../../../api/vm.ts';
 import { findCondition, isTrue } from '../../../controller/conditions.ts';
 import { memoryOnDiskRefusal } from './claim.ts';
 import { answeredRequest } from './requests.ts';
@@ -59,6 +59,18 @@ export function memoryHostOf(
 /** The guest is paused in its pod: no readiness of the pod changes when it is lost. */
 export function isSuspendedInMemory(status: VmStatus | undefined): boolean {
   return status?.powerState === 'Suspended' && status.suspendedTo !== 'Disk';
+}
+
+/**
+ * The power state of a VM without a pod in which its guest may have started. That it has ever booted is what the start deadline goes by. A guest is
+ * suspended on its disk until there is a pod that may have used its memory: by then it can be left there again.
+ */
+export function stateWithoutGuest({ powerState, suspendedTo, runner }: VmStatus = {}):
+  | ObservedPowerState
+  | undefined {
+  if (powerState === undefined) return undefined;
+  const isUntouched = powerState === 'Suspended' && suspendedTo === 'Disk' && runner === undefined;
+  return isUntouched ? 'Suspended' : 'Stopped';
 }
 
 /** The guest's memory is on its claim and is to stay there: the VM needs no pod. What a revert asks for takes one. */

@@ -1,7 +1,7 @@
 import { standbyNamePrefix } from '../../../api/meta.ts';
-import type { ObservedPowerState, PlannedSettings, Vm, VmStatus } from '../../../api/vm.ts';
+import type { PlannedSettings, Vm } from '../../../api/vm.ts';
 import { hasClaims } from '../facts/claim.ts';
-import { keepsSettings } from '../facts/hibernation.ts';
+import { keepsSettings, stateWithoutGuest } from '../facts/hibernation.ts';
 import { answeredRequest } from '../facts/requests.ts';
 import { restartCondition } from './report.ts';
 import { condition, conditionsIn, type ConditionDrafts, type StatusDraft } from './statusdraft.ts';
@@ -26,7 +26,7 @@ export function pendingDraft(
   const keeps = keepsSettings(vm);
   const { restartRequired } = keeps ? (conditionsIn(vm.status?.conditions) ?? {}) : {};
   const memoryHost = keeps ? vm.status?.memoryHost : undefined;
-  const powerState = stateWithoutPod(vm.status);
+  const powerState = stateWithoutGuest(vm.status);
   const sticky = effective !== undefined && hasClaims(effective);
   return {
     fields: {
@@ -53,16 +53,6 @@ export function pendingDraft(
     },
     reconciling: conditions.stalled === undefined,
   };
-}
-
-/**
- * That it has ever booted is what the start deadline goes by. A guest is suspended on its disk until there is a pod that may use its memory: by
- * then it can be left there again.
- */
-function stateWithoutPod({ powerState, suspendedTo, runner }: VmStatus = {}): ObservedPowerState | undefined {
-  if (powerState === undefined) return undefined;
-  const isUntouched = powerState === 'Suspended' && suspendedTo === 'Disk' && runner === undefined;
-  return isUntouched ? 'Suspended' : 'Stopped';
 }
 
 /** The same with the changes that wait for the start after the next pod's, as the spec says them now. */

@@ -7,7 +7,7 @@ import { formatQuantity } from '../../../api/quantity.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
 import { needsAnotherPod } from '../../../api/vmchanges.ts';
 import { hasClaims, isPersistent } from '../facts/claim.ts';
-import { keepsSettings, mayGoOn, memoryHostOf } from '../facts/hibernation.ts';
+import { keepsSettings, mayGoOn, memoryHostOf, stateWithoutGuest } from '../facts/hibernation.ts';
 import { answeredRequest, type RequestField } from '../facts/requests.ts';
 import { leftOutPorts, withPodsPorts } from '../pod/leftoutports.ts';
 import { statusPorts } from '../pod/podports.ts';
@@ -62,9 +62,7 @@ export function reportPod(given: PodReport): StatusDraft {
   const placed = { ...input, effective: withPodsPorts(effective, pod) };
   const warnings = withPortWarning(placed, withLeftOutWarnings(input.warnings, leftOut));
   const power = powerOf(input);
-  // Once there has been one there always is: the start deadline goes by it.
-  const before = vm.status?.powerState === undefined ? undefined : ('Stopped' as const);
-  const shown = hasNeverRun(input) ? undefined : (power ?? before);
+  const shown = hasNeverRun(input) ? undefined : (power ?? stateBefore(input));
   const observed = rememberedConditions(input) ?? conditionsOf(input, power);
   const conditions = {
     ...refusedCondition(input),
@@ -168,6 +166,12 @@ function powerOf({ vm, pod, runner }: PodReport): ObservedPowerState | undefined
   return isSeen ? vm.status?.powerState : undefined;
 }
 
+/** Until something is seen of the guest in this pod. Once there has been a state there always is one: the start deadline goes by it. */
+function stateBefore({ vm, pod }: PodReport): ObservedPowerState | undefined {
+  if (startedInPod(pod) === 'no') return stateWithoutGuest(vm.status);
+  return vm.status?.powerState === undefined ? undefined : 'Stopped';
+}
+
 /** A try to place the pod says nothing yet of a VM whose volume may be on one node only: it goes back there first. */
 function whereItIs({ vm, pod, node, effective }: PodReport): {
   readonly nodeName: string | undefined;
@@ -184,8 +188,8 @@ function identityOf({ vm, pod, runner }: PodReport): RunnerIdentity | undefined 
   if (podUid === undefined) return undefined;
   const known = vm.status?.runner?.podUid === podUid ? vm.status.runner : undefined;
   const address = pod.status?.podIP;
-  // A pod whose node restarts has no address for a while.
-  if (address === undefined) return known;
+  // A pod whose node restarts has no address for a while. One that has an address may have no runner yet: a memory on the claim has not been used there.
+  if (address === undefined || startedInPod(pod) === 'no') return known;
   const fingerprint = runner?.fingerprint ?? known?.fingerprint;
   const version = runner?.state === undefined ? known?.version : `${runner.state.version}`;
   return {

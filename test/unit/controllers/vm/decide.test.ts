@@ -518,6 +518,41 @@ const pulling = aPod({ nodeName: 'n1', status: { phase: 'Pending' } });
 const unbound = aPod({ status: { phase: 'Pending' } });
 const begun = aPod({ nodeName: 'n1', status: runningStatus(false) });
 const suspended = aVm({ status: { powerState: 'Stopped', suspendedTo: 'Disk' } });
+
+rows.push(
+  ...[unbound, pulling].map((pod) => ({
+    sentence: 'a VM that is suspended on its disk again needs no pod in which nothing has started',
+    vm: asleep,
+    pod,
+    plan: { kind: 'release', pod },
+  })),
+  {
+    sentence: 'nor one that was turned away, of which nothing is to be said then',
+    vm: asleep,
+    pod: aPod({ nodeName: 'n1', status: { phase: 'Failed', reason: 'OutOfcpu' } }),
+    plan: { kind: 'release' },
+  },
+  {
+    sentence: 'of one in which a guest may have gone on the runner has to say what became of it',
+    vm: asleep,
+    pod: begun,
+    plan: { kind: 'report' },
+  },
+  {
+    sentence: 'so has that of one on a node that does not answer',
+    vm: asleep,
+    pod: pulling,
+    more: { isNodeLost: true },
+    plan: { kind: 'report' },
+  },
+  {
+    sentence: 'one in which the VM is to be reverted stays',
+    vm: aVm({ ...asleep, spec: { ...asleep.spec, revertRequest: 'now' } }),
+    pod: pulling,
+    plan: { kind: 'report' },
+  },
+);
+
 const withMedium = (pod: Pod): Pod => ({
   ...pod,
   spec: { ...pod.spec, volumes: [...(pod.spec.volumes ?? []), { name: 'iso' }] },

@@ -480,6 +480,22 @@ describe('a pass', () => {
       expect(remove).not.toHaveBeenCalled();
     });
 
+    test('ends a pod in which nothing has started, and says at once that the VM is suspended', async () => {
+      pod = aPod({ nodeName: 'n1', status: { phase: 'Pending' } });
+      vm = suspended({ effective, powerState: 'Suspended', suspendedTo: 'Disk', podName: 'svc3-vm-web' });
+      const reconciler = aReconciler({ podReady: false });
+      await reconciler.reconcile('team/web');
+      const exactly = { uid: 'pod-uid', resourceVersion: '5' };
+      expect(remove).toHaveBeenCalledExactlyOnceWith(expect.anything(), expect.anything(), exactly);
+      const status = apply.mock.calls[0]?.[1].status;
+      expect(status).toMatchObject({ powerState: 'Suspended', suspendedTo: 'Disk' });
+      expect(status).not.toHaveProperty('podName');
+      expect(status?.conditions?.find(({ type }) => type === 'Ready')).toMatchObject({ status: 'True' });
+      // The cache does not show yet that it ends.
+      await reconciler.reconcile('team/web');
+      expect(remove).toHaveBeenCalledOnce();
+    });
+
     test('makes no pod, and names none', async () => {
       pod = undefined;
       vm = suspended({ effective, powerState: 'Suspended', suspendedTo: 'Disk', podName: 'svc3-vm-web' });

@@ -5,6 +5,8 @@ import type { VmSpec, VmStatus } from '../../../../../src/api/vm.ts';
 import type { RunnerObservation } from '../../../../../src/controllers/vm/runner/runners.ts';
 import { type PodReport, reportPod } from '../../../../../src/controllers/vm/status/report.ts';
 import { differsOnlyInProgress, statusOf } from '../../../../../src/controllers/vm/status/draftedstatus.ts';
+import { pendingDraft } from '../../../../../src/controllers/vm/status/pending.ts';
+import { isAsleep } from '../../../../../src/controllers/vm/facts/hibernation.ts';
 import { conditionsIn } from '../../../../../src/controllers/vm/status/statusdraft.ts';
 import { eventsBetween } from '../../../../../src/controllers/vm/status/statusevents.ts';
 import { aCondition, aPod, aVm, effective, runnerState, runningStatus } from '../builders.ts';
@@ -451,6 +453,33 @@ const madeWith = (spec: object): Pod => {
 };
 
 const persistent = { ...effective, disk: { storage: 'Persistent' as const } };
+
+describe('a VM that is to go on from its claim', () => {
+  const status: VmStatus = { effective: persistent, powerState: 'Suspended', suspendedTo: 'Disk' };
+  const fieldsOf = (given: Partial<Row>) =>
+    draftOf({ sentence: '', rows: [], status, ...given }).draft.fields;
+  const pulling = { ...waiting('ImagePullBackOff', 'denied'), podIP: '10.0.0.1' };
+
+  test.each<[string, Pod]>([
+    ['without a node', aPod()],
+    ['on its node', aPod({ nodeName: 'n1' })],
+    ['that has an address and pulls', aPod({ nodeName: 'n1', status: pulling })],
+  ])('is suspended in a pod %s, and can be left so in the next one as well', (_what, pod) => {
+    const fields = fieldsOf({ pod });
+    expect(fields).toMatchObject({ powerState: 'Suspended', suspendedTo: 'Disk' });
+    expect(fieldsOf({ pod, status: fields })).toMatchObject({ powerState: 'Suspended' });
+    const again = aVm({ spec: { powerState: 'Suspended' }, status: fields });
+    expect(isAsleep(again)).toBe(true);
+    expect(pendingDraft(again, {}).fields).toMatchObject({ powerState: 'Suspended', suspendedTo: 'Disk' });
+  });
+
+  test.each<[string, Partial<Row>]>([
+    ['in which it may have used its memory', { pod: aPod({ nodeName: 'n1', status: runningStatus(false) }) }],
+    ['after one in which it may have', { status: { ...status, runner: { podUid: 'before' } } }],
+  ])('is off in a pod %s', (_what, given) => {
+    expect(fieldsOf(given)).toMatchObject({ powerState: 'Stopped', suspendedTo: 'Disk' });
+  });
+});
 
 describe('where the memory of the guest is stays known', () => {
   const asleep: VmStatus = { effective: persistent, powerState: 'Suspended', suspendedTo: 'Disk' };
