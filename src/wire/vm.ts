@@ -201,6 +201,12 @@ function commandsOf(vm: Vm): VmItem['commands'] {
   return fitting.length === 0 ? undefined : fitting;
 }
 
+/** What its guest ran on is known without a pod only while it may have left a memory (spec.onEviction). */
+function mayBeSuspended({ status = {} }: Vm): boolean {
+  const { memoryHost, runner, suspendedTo } = status;
+  return memoryHost !== undefined && runner === undefined && suspendedTo !== 'Disk';
+}
+
 function deletesOf(vm: Vm): VmItem['deletes'] {
   const fields = disksThatGo(vm);
   return fields.length === 0 ? undefined : fields;
@@ -252,6 +258,7 @@ export function vmItem(vm: Vm, inherited?: Inherited): VmItem {
     saves: savesOf(vm),
     deletes: deletesOf(vm),
     suspendedTo: vm.status?.suspendedTo,
+    mayBeSuspended: mayBeSuspended(vm) || undefined,
     guestStopped: (vm.spec.powerState !== 'Stopped' && isDownByItself(vm)) || undefined,
   });
 }

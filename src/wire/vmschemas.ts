@@ -254,6 +254,12 @@ export const vmItem = z
       .enum(['Memory', 'Disk'])
       .optional()
       .describe('Where the memory of a suspended guest is; Disk stays until the guest goes on.'),
+    mayBeSuspended: z
+      .boolean()
+      .optional()
+      .describe(
+        'true: others have ended its pod, and its guest may have left its memory on the disk then; a deletion keeps that disk as it is.',
+      ),
     guestStopped: z
       .boolean()
       .optional()

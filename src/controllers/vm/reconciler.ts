@@ -27,7 +27,7 @@ import { disposeOfNewDisk, keepNewDisks } from './life/disposal.ts';
 import { decideKept, dependsOnImages, holdFor, type Kept, needsNewPod } from './kept.ts';
 import { settingsInForce } from './resolve/adoption.ts';
 import type { Resolved } from './resolve/resolve.ts';
-import { isSuspendedInMemory } from './facts/hibernation.ts';
+import { isBeingSuspendedToDisk, isSuspendedInMemory } from './facts/hibernation.ts';
 import { renewControlKeys } from './pod/controlkeys.ts';
 import { labelPatch } from './pod/podlabels.ts';
 import { type ClaimGrowth, type ClaimRoom, isClaimTooSmall } from './pod/claimgrowth.ts';
@@ -180,15 +180,16 @@ export class VmReconciler {
   }
 
   /**
-   * Has the runner shut the guest down where the end of the pod would suspend it: nobody reads that memory again, and a disk that is kept is whole
-   * only after a shutdown. Returns whether that is over, or need not be.
+   * Has the runner shut the guest down where the end of the pod would suspend it, or wait for a memory that is being written: nobody reads that
+   * again, and a disk that is kept is whole only after a shutdown. Returns whether that is over, or need not be.
    */
   #shutDownFirst(
     { key, observed }: Pass,
     { pod, settings }: Extract<Plan, { kind: 'end' | 'ending' }>,
   ): boolean {
-    if (settings?.effective.onEviction !== 'Suspend') return true;
-    return this.#parts.runners?.shutDown(key, observed.vm, pod) !== false;
+    const { vm } = observed;
+    if (settings?.effective.onEviction !== 'Suspend' && !isBeingSuspendedToDisk(vm)) return true;
+    return this.#parts.runners?.shutDown(key, vm, pod) !== false;
   }
 
   async #actOnPod(pass: Pass, plan: PodPlan): Promise<ReconcileResult | void> {

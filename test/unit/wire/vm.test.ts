@@ -295,6 +295,16 @@ test.each(['Memory', 'Disk'] as const)(
   },
 );
 
+test.each<[string, VmStatus, true | undefined]>([
+  ['that has lost its pod', {}, true],
+  ['in whose pod something may have started', { runner: { podUid: 'pod-uid' } }, undefined],
+  ['that is suspended on its disk, which says so itself', { suspendedTo: 'Disk' }, undefined],
+  ['that was off, or whose pod suspends nothing', { memoryHost: undefined }, undefined],
+])('the guest may have been suspended of a VM %s', (_what, given, expected) => {
+  const memoryHost = { accelerator: 'tcg' } as const;
+  expect(vmItem(aVm({ powerState: 'Stopped', memoryHost, ...given })).mayBeSuspended).toBe(expected);
+});
+
 describe('a guest that has shut itself down', () => {
   const status: VmStatus = {
     powerState: 'Stopped',

@@ -61,6 +61,11 @@ export function isSuspendedInMemory(status: VmStatus | undefined): boolean {
   return status?.powerState === 'Suspended' && status.suspendedTo !== 'Disk';
 }
 
+/** Whether the guest's memory may be on its way to its claim, as was asked for: the status says once it is there. */
+export function isBeingSuspendedToDisk(vm: Vm): boolean {
+  return vm.spec.powerState === 'Suspended' && suspendsTo(vm) === 'Disk' && vm.status?.suspendedTo !== 'Disk';
+}
+
 /**
  * The power state of a VM without a pod in which its guest may have started. That it has ever booted is what the start deadline goes by. A guest is
  * suspended on its disk until there is a pod that may have used its memory: by then it can be left there again.
@@ -101,7 +106,7 @@ export function keepsSettings(vm: Vm): boolean {
 }
 
 /** Whether the guest may have left a memory when its pod ended. One that has never run has left none, and one that was off neither. */
-function mayHaveBeenSuspended(status: VmStatus | undefined): boolean {
+export function mayHaveBeenSuspended(status: VmStatus | undefined): boolean {
   const { effective, powerState, memoryHost } = status ?? {};
   if (effective?.onEviction !== 'Suspend' || memoryOnDiskRefusal(effective) !== undefined) return false;
   if (powerState === undefined) return false;

@@ -13,6 +13,7 @@ import { type Plan, savingMessage } from '../decide.ts';
 import type { VmExpectations } from '../expectations.ts';
 import { podNamesOf } from '../names.ts';
 import type { DiskClaim } from '../facts/claim.ts';
+import { mayHaveBeenSuspended } from '../facts/hibernation.ts';
 import { leaveClaims } from '../pod/diskclaim.ts';
 import { typed } from '../typed.ts';
 import type { LiveList } from '../../../controller/livelists.ts';
@@ -90,12 +91,17 @@ function leftMs(
 
 function tellKept(recorder: EventRecorder, vm: Vm, { name, field }: DiskClaim): void {
   const which = field === bootField ? 'the disk of the VM' : field;
-  const asLeft =
-    vm.status?.suspendedTo === 'Disk'
-      ? ' as after a power cut, since the VM was suspended on its disk and its memory is of no other VM'
-      : '';
-  const message = `claim ${name} keeps ${which}${asLeft}; a new VM with ${field}.claimName ${name} goes on with it`;
+  const message = `claim ${name} keeps ${which}${asLeft(vm)}; a new VM with ${field}.claimName ${name} goes on with it`;
   recorder.event(typed(vm), { type: 'Normal', reason: 'DiskKept', message });
+}
+
+/** In which state a disk stays, where it is not as after a shutdown. Where there was a pod, its guest was shut down before that ended. */
+function asLeft({ status }: Vm): string {
+  if (status?.suspendedTo === 'Disk')
+    return ' as after a power cut, since the VM was suspended on its disk and its memory is of no other VM';
+  return status?.runner === undefined && mayHaveBeenSuspended(status)
+    ? ', which may be as after a power cut: its guest may have been suspended when its pod ended, and that memory is of no other VM'
+    : '';
 }
 
 function tellAbandoned(recorder: EventRecorder, vm: Vm, images: readonly string[]): void {

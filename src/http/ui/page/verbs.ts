@@ -25,23 +25,27 @@ export function consequenceOf(
   return guestStopped === true ? staysDown : undefined;
 }
 
+type Deletion = Pick<VmItem, 'status' | 'suspendedTo' | 'mayBeSuspended' | 'deletes'>;
+
 /** What is to be said before a VM is deleted: of its guest, and of its disks. */
-export function meaningOfDeletion({
-  status,
-  suspendedTo,
-  deletes = [],
-}: Pick<VmItem, 'status' | 'suspendedTo' | 'deletes'>): { readonly guest: string; readonly disks: string } {
+export function meaningOfDeletion(vm: Deletion): { readonly guest: string; readonly disks: string } {
+  const { deletes = [] } = vm;
   const named = new Intl.ListFormat('en').format(deletes.map(diskWords));
   return {
-    guest:
-      suspendedTo === 'Disk'
-        ? 'The VM is gone for good, and so is the memory of its guest, which does not shut down before: a disk that stays is as after a power cut. To have the guest shut down, stop the VM first.'
-        : `${status === 'Stopped' ? 'The' : 'The guest shuts down and the'} VM is gone for good, with everything on an Ephemeral disk that was not saved.`,
+    guest: endOfGuest(vm),
     disks:
       deletes.length === 0
         ? 'A Persistent disk stays in its PersistentVolumeClaim.'
         : `Deleted with it, as its settings say: ${named}. Any other Persistent disk stays in its PersistentVolumeClaim.`,
   };
+}
+
+function endOfGuest({ status, suspendedTo, mayBeSuspended }: Deletion): string {
+  if (suspendedTo === 'Disk')
+    return 'The VM is gone for good, and so is the memory of its guest, which does not shut down before: a disk that stays is as after a power cut. To have the guest shut down, stop the VM first.';
+  if (mayBeSuspended === true)
+    return 'The VM is gone for good. Its guest may have been suspended when its pod was ended: that memory is lost, and a disk that stays may be as after a power cut. To have the guest shut down, let the VM run again first.';
+  return `${status === 'Stopped' ? 'The' : 'The guest shuts down and the'} VM is gone for good, with everything on an Ephemeral disk that was not saved.`;
 }
 
 /**

@@ -524,6 +524,37 @@ describe('a pass', () => {
     expect(remove).toHaveBeenCalledOnce();
   });
 
+  describe('over a VM that is deleted while it is to be suspended on its disk', () => {
+    const deletionTimestamp = '2026-11-01T10:00:30Z';
+    const to = (suspendTo: 'Memory' | 'Disk', status: VmStatus = {}) =>
+      aVm({
+        metadata: { ...aVm().metadata, ...held, deletionTimestamp },
+        spec: { powerState: 'Suspended', suspendTo },
+        status: { effective, powerState: 'Running', ...status },
+      });
+
+    test('has the guest shut down before its pod ends', async () => {
+      vm = to('Disk');
+      shutDown.mockReturnValueOnce(false);
+      const reconciler = aReconciler({});
+      await reconciler.reconcile('team/web');
+      expect(remove).not.toHaveBeenCalled();
+      await reconciler.reconcile('team/web');
+      expect(remove).toHaveBeenCalledOnce();
+    });
+
+    test.each([
+      ['whose memory is there, as its status says', to('Disk', { suspendedTo: 'Disk' })],
+      ['that is suspended in its pod', to('Memory')],
+      ['that is to run by now', aVm({ ...to('Disk'), spec: { ...to('Disk').spec, powerState: 'Running' } })],
+    ])('ends at once the pod of one %s', async (_what, one) => {
+      vm = one;
+      await aReconciler({}).reconcile('team/web');
+      expect(shutDown).not.toHaveBeenCalled();
+      expect(remove).toHaveBeenCalledOnce();
+    });
+  });
+
   test('over a VM that is deleted has the guest shut down also where Kubernetes ends its pod', async () => {
     const deletionTimestamp = '2026-11-01T10:00:30Z';
     vm = aVm({

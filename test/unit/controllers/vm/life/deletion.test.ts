@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Image } from '../../../../../src/api/image.ts';
 import type { Pod } from '../../../../../src/api/core.ts';
-import type { Vm } from '../../../../../src/api/vm.ts';
+import type { Vm, VmStatus } from '../../../../../src/api/vm.ts';
 import { Svc3Error } from '../../../../../src/errors.ts';
 import {
   type DeletionParts,
@@ -221,17 +221,30 @@ describe('the Persistent disk of a VM that goes without a pod, and is to go with
   });
 });
 
-test.each([
-  ['was suspended on it', 'Disk' as const, true],
-  ['was suspended in its pod', 'Memory' as const, false],
-])('a disk that stays is told of, and in which state where the VM %s', async (_what, suspendedTo, isCut) => {
-  const disk = { storage: 'Persistent' as const, size: '1Gi' };
-  const gone = aVm({
-    metadata: vm.metadata,
-    spec: { disk },
-    status: { effective: { ...effective, disk }, powerState: 'Suspended', suspendedTo },
-  });
+const onClaim = { ...effective, disk: { storage: 'Persistent' as const, size: '1Gi' } };
+const memoryHost = { accelerator: 'tcg' } as const;
+const evicted: VmStatus = {
+  effective: { ...onClaim, onEviction: 'Suspend' },
+  powerState: 'Stopped',
+  memoryHost,
+};
+const runner = { podUid: 'pod-uid' };
+const cut = ' as after a power cut, since the VM was suspended on its disk and its memory is of no other VM';
+const maybe =
+  ', which may be as after a power cut: its guest may have been suspended when its pod ended, and that memory is of no other VM';
+
+test.each<[string, VmStatus, string]>([
+  ['was suspended on it', { effective: onClaim, powerState: 'Suspended', suspendedTo: 'Disk' }, cut],
+  ['was suspended in its pod', { effective: onClaim, powerState: 'Suspended', suspendedTo: 'Memory' }, ''],
+  ['has lost its pod, the end of which suspends', evicted, maybe],
+  ['has a pod, in which the guest was shut down before', { ...evicted, powerState: 'Running', runner }, ''],
+  ['was off when its pod ended', { effective: evicted.effective!, powerState: 'Stopped' }, ''],
+  ['has lost its pod, the end of which shuts down', { ...evicted, effective: onClaim }, ''],
+])('a disk that stays is told of, and in which state where the VM %s', async (_what, status, asLeft) => {
+  const gone = aVm({ metadata: vm.metadata, spec: { disk: { storage: 'Persistent', size: '1Gi' } }, status });
   expect(await letGo(withClaim(), gone, given)).toBe(true);
   const kept = event.mock.calls.find(([, { reason }]) => reason === 'DiskKept')?.[1].message;
-  expect(kept.includes('as after a power cut')).toBe(isCut);
+  expect(kept).toBe(
+    `claim svc3-vm-web keeps the disk of the VM${asLeft}; a new VM with disk.claimName svc3-vm-web goes on with it`,
+  );
 });

@@ -48,6 +48,13 @@ describe('the deletion of a VM', () => {
     );
   });
 
+  test('says in which state it may leave the disk of a guest whose pod was ended by others', () => {
+    const { guest } = meaningOfDeletion({ status: 'Stopped', mayBeSuspended: true });
+    expect(guest).toContain('may be as after a power cut');
+    expect(guest).not.toContain('shuts down and');
+    expect(guest).toContain('gone for good');
+  });
+
   test('says nothing of a guest that is down', () => {
     expect(meaningOfDeletion({ status: 'Stopped' }).guest).not.toContain('shuts down');
   });
