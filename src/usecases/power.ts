@@ -22,7 +22,7 @@ const timeoutMs = 120_000;
  * Writes what a command asks for into the VM's spec and, with `wait`, waits until the operator has carried it out, 2 minutes at most.
  *
  * @returns whether it has been carried out; false: it goes on.
- * @throws Svc3Error Conflict when the command does not fit the VM's state, has failed, or another request came in between; NotFound when the VM is gone
+ * @throws Svc3Error Conflict when the command does not fit the VM's state, has failed, or another request or a deletion came in between; NotFound when the VM is gone
  */
 export async function execute(
   environment: PowerEnvironment,
@@ -32,6 +32,7 @@ export async function execute(
 ): Promise<boolean> {
   const { name } = vm.metadata;
   const { requested, patched } = await ask(environment, vm, command);
+  if (powerOutcome(patched, requested, patched) === 'superseded') throw superseded(patched, requested);
   if (!options.wait) return false;
   const waited = await environment.wait(vms, patched, {
     timeoutMs,
@@ -49,12 +50,17 @@ export async function execute(
   return true;
 }
 
-function superseded({ metadata: { name }, spec }: Vm, { powerState }: PowerRequest): Svc3Error {
-  const isOther = spec.powerState !== powerState;
-  const message = isOther ? `it is to be ${spec.powerState}` : 'what was asked for was taken back';
-  return new Svc3Error('Conflict', `another request for VM ${name} came in between: ${message}`, {
-    details: { group, kind: 'vms', name },
-  });
+function superseded(vm: Vm, requested: PowerRequest): Svc3Error {
+  const { name } = vm.metadata;
+  const message = `another request for VM ${name} came in between: ${whyNot(vm, requested)}`;
+  return new Svc3Error('Conflict', message, { details: { group, kind: 'vms', name } });
+}
+
+function whyNot({ metadata, spec }: Vm, { powerState }: PowerRequest): string {
+  if (metadata.deletionTimestamp !== undefined) return 'it is being deleted';
+  return spec.powerState === powerState
+    ? 'what was asked for was taken back'
+    : `it is to be ${spec.powerState}`;
 }
 
 interface Asked {

@@ -62,7 +62,7 @@ export function powerDone(vm: Vm, requested: PowerRequest, generation: number): 
   return state === requested.powerState && !isPassing(vm, requested.powerState);
 }
 
-/** `superseded`: nobody carries it out any more, since the spec asks for something else by now. */
+/** `superseded`: nobody carries it out any more, since the spec asks for something else by now or the VM is being deleted. */
 export type PowerOutcome = 'underWay' | 'done' | 'superseded';
 
 /**
@@ -73,6 +73,7 @@ export type PowerOutcome = 'underWay' | 'done' | 'superseded';
 export function powerOutcome(seen: Vm, requested: PowerRequest, asked: Vm): PowerOutcome {
   const { generation = 0 } = asked.metadata;
   if (powerDone(seen, requested, generation)) return 'done';
+  if (seen.metadata.deletionTimestamp !== undefined) return 'superseded';
   const now = requestedNow(seen, requested, asked);
   if (now === undefined) return 'superseded';
   return powerDone(seen, now, generation) ? 'done' : 'underWay';

@@ -63,7 +63,7 @@ export const execVm = defineRoute({
     202: { description: 'It will be done.', schema: schemas.status },
     409: {
       description:
-        "The command does not fit the VM's state, has failed, or another one came in between; or the VM is another than `uid` says.",
+        "The command does not fit the VM's state, has failed, or another one or a deletion came in between; or the VM is another than `uid` says.",
       schema: schemas.status,
     },
   },

@@ -85,6 +85,35 @@ describe('a verb that another one overlaps', () => {
     expect(await outcome('suspend', () => written({}, 3, suspended))).toBe(true);
   });
 
+  const going = (spec: Partial<Vm['spec']>, status: VmStatus = {}): Vm => {
+    const vm = written(spec, 3, status);
+    return { ...vm, metadata: { ...vm.metadata, deletionTimestamp: '2026-11-01T10:00:30Z' } };
+  };
+
+  test.each<[PowerCommand, VmStatus]>([
+    ['suspend', { observedGeneration: 2 }],
+    ['stop', {}],
+    ['restart', { observedGeneration: 3 }],
+    ['revert', { observedGeneration: 3 }],
+  ])('is refused where the VM is being deleted by then: %s', async (command, status) => {
+    await expect(outcome(command, (spec) => going(spec, status))).rejects.toMatchObject({
+      reason: 'Conflict',
+      message: 'another request for VM web came in between: it is being deleted',
+    });
+  });
+
+  test('is refused where the deletion was there before it was written, though nobody waits', async () => {
+    patch.mockResolvedValue(going({ powerState: 'Suspended' }));
+    await expect(execute(environment, written({}, 1), 'suspend', { wait: false })).rejects.toThrow(
+      'it is being deleted',
+    );
+  });
+
+  test('is done where it was carried out before the deletion', async () => {
+    const suspended: VmStatus = { powerState: 'Suspended', observedGeneration: 2 };
+    expect(await outcome('suspend', (spec) => going(spec, suspended))).toBe(true);
+  });
+
   test.each(['revert', 'restart'] as const)('is done with the newer %s', async (command) => {
     const newer: Partial<Vm['spec'] & VmStatus> = { [`${command}Request`]: 'newer' };
     const seen = (status: VmStatus) => written(newer, 3, { observedGeneration: 3, ...status });
