@@ -6,6 +6,7 @@ import {
   PowerAction,
   type PowerRequest,
   type ResizeReply,
+  type RunnerPort,
   type RunnerState,
 } from '../../../api/runner.ts';
 import type { EffectiveSettings, Vm, VmSpec } from '../../../api/vm.ts';
@@ -13,7 +14,7 @@ import { CallLimiter } from '../../../controller/limiter.ts';
 import { isSvc3Error, messageOf } from '../../../errors.ts';
 import { isPodReady, isRunnerUp } from '../facts/podstate.ts';
 import { isSuspendedInMemory } from '../facts/hibernation.ts';
-import { runnerPorts } from '../pod/podports.ts';
+import { isSamePorts, runnerPorts } from '../pod/podports.ts';
 import {
   hasChangesAtOnce,
   isAsRequested,
@@ -85,6 +86,8 @@ interface Link {
   silentSince: number | undefined;
   /** A size that the runner refused: not asked for again. */
   refusedBytes: number | undefined;
+  /** Ports of which the runner could not open all when it was asked last. */
+  refusedPorts: readonly RunnerPort[] | undefined;
   /** What became of the last growth of the disk. */
   growth: DiskGrowth | undefined;
   /** The last requests that it has answered: a runner that does not keep them is not asked twice. */
@@ -302,6 +305,7 @@ export class RunnerLinks {
       askedAt: Number.NEGATIVE_INFINITY,
       silentSince: undefined,
       refusedBytes: same?.refusedBytes,
+      refusedPorts: undefined,
       growth: same?.growth,
       startRequest: same?.startRequest,
       restartRequest: same?.restartRequest,
@@ -341,10 +345,10 @@ export class RunnerLinks {
       return;
     }
     if (placed !== undefined && arePortsPending(link.state, placed)) {
-      // What it cannot open now is tried again.
-      if (due || (isRipe && link.state.portsMessage === undefined))
-        void this.#change(key, link, podReady, () => link.connection.ports({ ports: runnerPorts(placed) }));
-      return;
+      const isRefused = arePortsRefused(link, placed);
+      // What it cannot open now is tried again, and nothing else waits for that.
+      if (due || (isRipe && !isRefused)) return this.#lead(key, link, podReady, runnerPorts(placed));
+      if (!isRefused) return;
     }
     const bytes = boot.isDiskHeld === true ? undefined : requestedBytes(vm);
     if (bytes !== undefined && isToGrow(link, bytes)) {
@@ -431,6 +435,14 @@ export class RunnerLinks {
     });
   }
 
+  #lead(key: string, link: Link, podReady: boolean, ports: readonly RunnerPort[]): void {
+    void this.#change(key, link, podReady, async () => {
+      const state = await link.connection.ports({ ports: [...ports] });
+      link.refusedPorts = state.portsMessage === undefined ? undefined : ports;
+      return state;
+    });
+  }
+
   /**
    * What a runner refuses may be done already, by a try whose answer was lost: how it is now decides what is asked of it next. The refusal is told
    * until then.
@@ -511,9 +523,21 @@ function wasMet(vm: Vm, podUid: string): boolean {
 }
 
 /** Whether a growth is under way, which may wait for a copy of the disk, and the medium or ports are to change, which wait for none. */
-function isInTheWay({ asking, verb, state }: Link, vm: Vm, pod: Pod): boolean {
+function isInTheWay(link: Link, vm: Vm, pod: Pod): boolean {
+  const { asking, verb, state } = link;
   const isGrowing = asking !== undefined && verb === undefined;
-  return isGrowing && state !== undefined && hasChangesAtOnce(state, vm, placedSettings(vm, pod));
+  if (!isGrowing || state === undefined) return false;
+  const placed = placedSettings(vm, pod);
+  return hasChangesAtOnce(
+    state,
+    vm,
+    placed === undefined || arePortsRefused(link, placed) ? undefined : placed,
+  );
+}
+
+/** Whether it is known that the runner cannot open all of these ports now: they come when they are asked for again. */
+function arePortsRefused({ refusedPorts }: Link, placed: EffectiveSettings): boolean {
+  return refusedPorts !== undefined && isSamePorts(refusedPorts, runnerPorts(placed));
 }
 
 /** A boot that another pod is to have is not asked for in this one. */

@@ -30,6 +30,8 @@ function aRunner(initial: Partial<RunnerState> = {}) {
     fault: undefined as Error | undefined,
     /** Of all but the question how it is. */
     refusal: undefined as Error | undefined,
+    /** Of the guest; the one of the pod for it cannot be opened. */
+    takenPort: undefined as number | undefined,
     /** A verb waits for a copy of the disk, until whoever asked for it hangs up. */
     copies: false,
     pass(ms: number) {
@@ -76,7 +78,12 @@ function aRunner(initial: Partial<RunnerState> = {}) {
         },
         eject: () => answer('eject', () => Object.assign(runner.state, { iso: false })),
         claim: () => answer('claim', () => Object.assign(runner.state, { powerState: 'Running' })),
-        ports: (request) => answer('ports', () => Object.assign(runner.state, request)),
+        ports: ({ ports }) =>
+          answer('ports', () => {
+            const open = ports.filter(({ guestPort }) => guestPort !== runner.takenPort);
+            const portsMessage = open.length < ports.length ? 'a port is in use' : undefined;
+            Object.assign(runner.state, { ports: open, portsMessage });
+          }),
         fingerprint: () => runner.print,
       };
     },
@@ -213,6 +220,60 @@ describe('the talk with a runner', () => {
     links.observe('k', without, pod(true));
     await answered(runner, 3);
     expect(runner.calls).toEqual(['state', `resize ${2 ** 31}`, 'state', 'eject']);
+  });
+
+  describe('a port that cannot be opened', () => {
+    const opening = (...guestPorts: number[]) =>
+      aVm({
+        spec: {
+          disk: { size: '2Gi' },
+          ports: guestPorts.map((guestPort) => ({ guestPort, protocol: 'TCP' as const })),
+        },
+        metadata: { generation: guestPorts.length + 1 },
+        status: { ...reported, effective },
+      });
+    const grows = `resize ${2 ** 31}`;
+
+    test.each([
+      ['since it is in the state', 'a port is in use'],
+      ['as it says now', undefined],
+    ])('keeps no disk from growing, and is tried again: %s', async (_what, portsMessage) => {
+      const { links, runner } = aRunner({ diskSize: 2 ** 30, ports: [], portsMessage });
+      runner.takenPort = 80;
+      const vm = opening(80);
+      for (const calls of [['state'], ['ports'], [grows, 'state']]) {
+        const count = runner.calls.length;
+        links.observe('k', vm, pod(true));
+        await vi.waitFor(() => expect(runner.calls.slice(count)).toEqual(calls));
+        await vi.waitFor(() => expect(runner.changed).toHaveBeenCalledTimes(Math.min(3, count + 1)));
+      }
+      links.observe('k', vm, pod(true));
+      expect(runner.calls).toHaveLength(4);
+      runner.pass(pollMs);
+      links.observe('k', vm, pod(true));
+      await vi.waitFor(() => expect(runner.calls).toEqual(['state', 'ports', grows, 'state', 'ports']));
+    });
+
+    test('ends no growth that waits for a copy of the disk, which another port does', async () => {
+      const { links, runner } = aRunner({ diskSize: 2 ** 30, ports: [] });
+      runner.takenPort = 80;
+      links.observe('k', opening(80), pod(true));
+      await answered(runner, 1);
+      links.observe('k', opening(80), pod(true));
+      await answered(runner, 2);
+      runner.copies = true;
+      links.observe('k', opening(80), pod(true));
+      links.observe('k', opening(80), pod(true));
+      await vi.waitFor(() => expect(runner.calls).toEqual(['state', 'ports', grows]));
+      expect(links.observe('k', opening(80), pod(true))).toMatchObject({ isPending: true });
+      await nextTurn();
+      expect(runner.calls).toHaveLength(3);
+      links.observe('k', opening(80, 443), pod(true));
+      await answered(runner, 3);
+      links.observe('k', opening(80, 443), pod(true));
+      await answered(runner, 4);
+      expect(runner.calls).toEqual(['state', 'ports', grows, 'state', 'ports']);
+    });
   });
 
   test('a verb that was taken back too late is told of until it has ended, also by an operator that has started since', async () => {
