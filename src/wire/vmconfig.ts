@@ -91,13 +91,14 @@ export function vmConfigItem(config: VmConfig): VmConfigItem {
   });
 }
 
-/** Empty overrides a configuration; in one there is nothing to override. */
-function withoutEmptyIso<T extends { iso?: string | undefined }>({ iso, ...settings }: T) {
-  return iso === undefined || iso === '' ? settings : { ...settings, iso };
+/** Empty overrides a configuration; where there is none it says nothing. */
+export function withoutEmptyIso(spec: VmConfigSpec): VmConfigSpec {
+  const { iso, ...settings } = spec;
+  return iso === '' ? settings : spec;
 }
 
 /**
- * The settings of a kind that a request of `/api/v1` asks for.
+ * The settings of a kind that a request of `/api/v1` asks for, an empty medium among them.
  * @throws Svc3Error Invalid that names the field
  */
 export function specOf(request: Omit<VmConfigRequest, 'name' | 'image'> & SettingsRequest): VmConfigSpec {
@@ -105,7 +106,7 @@ export function specOf(request: Omit<VmConfigRequest, 'name' | 'image'> & Settin
   if (type !== undefined && type !== architecture)
     throw invalidField('type', `is ${type}, and architecture is ${architecture}`);
   return {
-    ...withoutEmptyIso(settingsOf(request)),
+    ...settingsOf(request),
     ...(nodeName === '' ? {} : { nodeName }),
     ...(type === undefined ? {} : { architecture: type }),
   } as VmConfigSpec;
@@ -121,7 +122,7 @@ export function vmConfigOf(
     apiVersion: 'svc3.dev/v1',
     kind: 'VMConfig',
     metadata: { name, namespace, ...(owner === '' ? {} : { annotations: { [annotations.owner]: owner } }) },
-    spec: specOf(request),
+    spec: withoutEmptyIso(specOf(request)),
   };
 }
 

@@ -1,7 +1,7 @@
 import { annotations, apiVersion } from '../api/meta.ts';
 import type { Submitted } from '../api/object.ts';
 import type { VmPool } from '../api/vmpool.ts';
-import { settingsShown, specOf, stateOf, withValues } from './vmconfig.ts';
+import { settingsShown, specOf, stateOf, withoutEmptyIso, withValues } from './vmconfig.ts';
 import type { VmPoolItem, VmPoolRequest, VmPoolScaleRequest } from './vmschemas.ts';
 
 export type { VmPoolItem, VmPoolRequest, VmPoolScaleRequest };
@@ -34,6 +34,7 @@ export function vmPoolOf(
   { namespace, owner = '' }: { readonly namespace: string; readonly owner?: string | undefined },
 ): Submitted<VmPool> {
   const { name, minIdle, maxSize, standby, serveConfig, vmConfig, ...template } = request;
+  const settings = specOf(template);
   const said = {
     ...(minIdle === undefined ? {} : { minIdle }),
     ...(maxSize === undefined ? {} : { maxSize }),
@@ -45,7 +46,7 @@ export function vmPoolOf(
     kind: 'VMPool',
     metadata: { name, namespace, ...(owner === '' ? {} : { annotations: { [annotations.owner]: owner } }) },
     spec: {
-      template: { ...(vmConfig === undefined ? {} : { config: vmConfig }), ...specOf(template) },
+      template: vmConfig === undefined ? withoutEmptyIso(settings) : { config: vmConfig, ...settings },
       ...said,
     } as VmPool['spec'],
   };

@@ -21,7 +21,7 @@ const poolCreate = command({
   path: ['pool', 'create'],
   summary: 'Create a VM pool: guests that boot now and wait for VMs',
   description:
-    'The settings are those of every VM of the pool; svc3 vm deploy --pool takes a guest that waits. What is given here overrides the configuration.',
+    'The settings are those of every VM of the pool; svc3 vm deploy --pool takes a guest that waits. What is given here overrides the configuration; an empty --iso is no medium.',
   arguments: { name: { summary: 'Name of the pool' } },
   options: {
     config: {

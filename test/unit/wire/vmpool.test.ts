@@ -40,13 +40,22 @@ describe('a VMPool as /api/v1 shows it', () => {
 
 describe('the VMPool that a request asks for', () => {
   test('says what the request says, and leaves the rest to the kind', () => {
-    const request = { name: 'ci', vmConfig: 'builder', cpu: 2, memory: 4, iso: '', nodeName: '' };
+    const request = { name: 'ci', vmConfig: 'builder', cpu: 2, memory: 4, nodeName: '' };
     expect(vmPoolOf(request, { namespace: 'team', owner: 'alice' })).toEqual({
       apiVersion: 'svc3.dev/v1',
       kind: 'VMPool',
       metadata: { name: 'ci', namespace: 'team', annotations: { [annotations.owner]: 'alice' } },
       spec: { template: { config: 'builder', cpu: 2, memory: '4096Mi' } },
     });
+  });
+
+  test.each<[what: string, from: object, template: { config?: string; image?: string; iso?: string }]>([
+    ['takes out the medium of its configuration', { vmConfig: 'builder' }, { config: 'builder', iso: '' }],
+    ['says nothing where there is no configuration', { image: 'debian' }, { image: 'debian' }],
+  ])('an empty iso %s', (_what, from, template) => {
+    const pool = vmPoolOf({ name: 'ci', ...from, iso: '' }, { namespace: 'team' });
+    expect(pool.spec.template).toEqual(template);
+    expect(vmPoolItem(aPool({ template: pool.spec.template })).iso).toBe(template.iso);
   });
 
   test('has its size, how its guests wait, and whom it serves', () => {
