@@ -118,14 +118,14 @@ export const Display = z.object({
     .max(7680)
     .meta({ format: 'int32' })
     .optional()
-    .describe('Width of the screen in pixels.'),
+    .describe('Width of the screen in pixels; 1280 where nothing is said.'),
   height: z
     .int()
     .min(200)
     .max(4320)
     .meta({ format: 'int32' })
     .optional()
-    .describe('Height of the screen in pixels.'),
+    .describe('Height of the screen in pixels; 800 where nothing is said.'),
   dpi: z
     .int()
     .min(36)

@@ -22,6 +22,8 @@ export interface MachineInput {
   readonly hasBalloon?: boolean;
   /** Whether a large screen has more video memory than QEMU gives one, for a guest that goes on; one that boots has it. */
   readonly hasMoreVideo?: boolean;
+  /** Whether a screen is told its size where only one side is said, for a guest that goes on; one that boots is. */
+  readonly hasLoneSide?: boolean;
   /** Data disks, with where their files are. */
   readonly disks?: readonly { readonly name: string; readonly path: string; readonly format: DiskFormat }[];
   /** Path of the NoCloud seed. */
@@ -68,6 +70,8 @@ export const machineTypes = { amd64: 'pc-q35-10.0', arm64: 'virt-10.0' } as cons
 export const devices = { cd: 'cd', disk: 'disk', balloon: 'balloon0', screen: 'video0' } as const;
 /** Of the screen, in MiB. */
 export const videoOption = 'vgamem_mb';
+/** Of the screen, in pixels: each has a default of QEMU's where it is not said (`videoMiB`). */
+export const sideOptions = { width: 'xres', height: 'yres' } as const;
 
 /**
  * Places on the PCI bus that are asked for. Without one QEMU gives a device the lowest that is free, in the order of the arguments: what a VM may have or
@@ -372,11 +376,18 @@ function clipboard({ saved }: MachineInput): Option[] {
   ];
 }
 
+/** The size that the screen offers first. */
+function screenSize({ spec: { display = {} }, hasLoneSide = true }: MachineInput): string {
+  const sides = (['width', 'height'] as const).flatMap((side) =>
+    display[side] === undefined ? [] : [`,${sideOptions[side]}=${display[side]}`],
+  );
+  return sides.length === 1 && !hasLoneSide ? '' : sides.join('');
+}
+
 function screen(input: MachineInput): Option[] {
   const { spec, gpuAddresses, hasMoreVideo = true } = input;
   if (gpuAddresses.length > 0) return [['-vga', 'none']];
-  const { width, height } = spec.display ?? {};
-  const size = width === undefined || height === undefined ? '' : `,xres=${width},yres=${height}`;
+  const size = screenSize(input);
   const video = videoMiB(spec.display);
   // Not said where it is QEMU's own: memories of guests that were saved fit devices that are told the same.
   const memory = hasMoreVideo && video > leastVideoMiB ? `,${videoOption}=${video}` : '';

@@ -8,6 +8,7 @@ import {
   machineTypes,
   mediumOption,
   qemuArguments,
+  sideOptions,
   videoOption,
   type MachineInput,
 } from './args.ts';
@@ -65,12 +66,17 @@ function deviceOf({ devices }: SavedMachine, id: string): readonly string[] | un
 
 /**
  * The machine with what the guest of the memory knows and the VM's settings do not tell: the balloon, since whether metrics are served may have changed, and the
- * video memory of a large screen, which earlier builds left as it is in QEMU.
+ * video memory of a large screen and the size of one of which only one side is said, which earlier builds left as they are in QEMU.
  */
 export function withKnownDevices(saved: SavedMachine, input: MachineInput): MachineInput {
   const screen = deviceOf(saved, deviceIds.screen) ?? [];
-  const hasMoreVideo = screen.some((option) => option.startsWith(`${videoOption}=`));
-  return { ...input, hasBalloon: hasDevice(saved, deviceIds.balloon), hasMoreVideo };
+  const isTold = (name: string) => screen.some((option) => option.startsWith(`${name}=`));
+  return {
+    ...input,
+    hasBalloon: hasDevice(saved, deviceIds.balloon),
+    hasMoreVideo: isTold(videoOption),
+    hasLoneSide: Object.values(sideOptions).some(isTold),
+  };
 }
 
 /** Why a saved memory cannot go on in this machine; undefined where it can. Pure. */

@@ -70,9 +70,9 @@ export interface VMSpec {
   systemSerial?: string;
   /** Size of the screen. */
   display?: {
-    /** Width of the screen in pixels. */
+    /** Width of the screen in pixels; 1280 where nothing is said. */
     width?: number;
-    /** Height of the screen in pixels. */
+    /** Height of the screen in pixels; 800 where nothing is said. */
     height?: number;
     /** Dots per inch; stored without effect, since screens of QEMU report none. */
     dpi?: number;
@@ -393,9 +393,9 @@ export interface VMStatus {
     systemSerial?: string;
     /** Size of the screen. */
     display?: {
-      /** Width of the screen in pixels. */
+      /** Width of the screen in pixels; 1280 where nothing is said. */
       width?: number;
-      /** Height of the screen in pixels. */
+      /** Height of the screen in pixels; 800 where nothing is said. */
       height?: number;
       /** Dots per inch; stored without effect, since screens of QEMU report none. */
       dpi?: number;
@@ -642,9 +642,9 @@ export interface VMConfigSpec {
   systemSerial?: string;
   /** Size of the screen. */
   display?: {
-    /** Width of the screen in pixels. */
+    /** Width of the screen in pixels; 1280 where nothing is said. */
     width?: number;
-    /** Height of the screen in pixels. */
+    /** Height of the screen in pixels; 800 where nothing is said. */
     height?: number;
     /** Dots per inch; stored without effect, since screens of QEMU report none. */
     dpi?: number;
@@ -1209,9 +1209,9 @@ export interface VMPoolSpec {
     systemSerial?: string;
     /** Size of the screen. */
     display?: {
-      /** Width of the screen in pixels. */
+      /** Width of the screen in pixels; 1280 where nothing is said. */
       width?: number;
-      /** Height of the screen in pixels. */
+      /** Height of the screen in pixels; 800 where nothing is said. */
       height?: number;
       /** Dots per inch; stored without effect, since screens of QEMU report none. */
       dpi?: number;

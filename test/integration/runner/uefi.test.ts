@@ -40,11 +40,12 @@ test('a GPT disk without boot code is booted by UEFI, whose variables lie beside
   expect(info).toContain('file format: qcow2');
 });
 
-test('old hardware: a disk on SATA, an Intel network card, and a CD that can be taken out', async () => {
-  const pod = await aPod({ legacyIO: true, netBoost: false, iso: true }, disk);
+test('old hardware: a disk on SATA, an Intel network card, a screen of which the width is said, and a CD that can be taken out', async () => {
+  const pod = await aPod({ legacyIO: true, netBoost: false, iso: true, display: { width: 7680 } }, disk);
   await placeIso(pod, await aCd());
   const runner = await startRunner(pod);
   await runner.reaches({ ...up, iso: true });
+  expect(await runner.qemuArguments()).toContain('VGA,id=video0,xres=7680,vgamem_mb=64');
   expect(await runner.guest('ls /dev/vd* 2>/dev/null; ls /dev/sda2')).toBe('/dev/sda2\n');
   expect(await runner.guest('basename $(readlink /sys/class/net/eth0/device/driver)')).toBe('e1000\n');
   // The seed is a CD too; the medium is the one with the file.

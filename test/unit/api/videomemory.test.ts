@@ -4,6 +4,11 @@ import { videoMiB } from '../../../src/api/videomemory.ts';
 test.each([
   [undefined, undefined, 16],
   [1024, undefined, 16],
+  [2621, undefined, 16],
+  [2622, undefined, 32],
+  [7680, undefined, 64],
+  [undefined, 1638, 16],
+  [undefined, 1639, 32],
   [320, 200, 16],
   [1920, 1080, 16],
   [2048, 1024, 16],

@@ -223,6 +223,19 @@ describe('QEMU is told', () => {
       {},
       ['VGA,id=video0,xres=1920,yres=1080 '],
     ],
+    ['the width of the screen alone', { display: { width: 1920 } }, {}, ['VGA,id=video0,xres=1920 ']],
+    [
+      'the height of the screen alone, on ARM',
+      { architecture: 'arm64', display: { height: 1200 } },
+      {},
+      ['virtio-gpu-pci,id=video0,yres=1200 '],
+    ],
+    [
+      'video memory for a width that QEMU adds a height to',
+      { display: { width: 7680 } },
+      {},
+      ['VGA,id=video0,xres=7680,vgamem_mb=64 '],
+    ],
     [
       'video memory that holds a larger screen twice',
       { display: { width: 1920, height: 1200 } },

@@ -164,6 +164,7 @@ test('the machine of a guest that goes on has the drive and the balloon that the
     ...input,
     hasBalloon: true,
     hasMoreVideo: false,
+    hasLoneSide: false,
   });
 });
 

@@ -80,6 +80,20 @@ test('whether metrics are served is no matter: the machine has the balloon that 
   }
 });
 
+test.each([{ width: 1920 }, { height: 4320 }])(
+  'a screen of %o of a memory that an earlier build saved is told as it was then, and one of this build as it is now',
+  (display) => {
+    const given = { spec: { display } };
+    const now = anInput(given);
+    for (const input of [{ hasMoreVideo: false, hasLoneSide: false }, {}]) {
+      const saved = aMachine({ ...given, input });
+      expect(misfit(saved, aMachine({ ...given, input: withKnownDevices(saved, now) }))).toBeUndefined();
+    }
+    const before = aMachine({ ...given, input: { hasMoreVideo: false, hasLoneSide: false } });
+    expect(before.devices).toContain('VGA,id=video0');
+  },
+);
+
 test('a large screen of a memory that an earlier build saved has the video memory that it had, and one of this build its own', () => {
   const large = { spec: { display: { width: 2560, height: 1440 } } };
   const now = anInput(large);
