@@ -76,7 +76,7 @@ const notes: Partial<Record<Field, string>> = {
     'A screen of more than 2,097,152 pixels takes a larger pod on x86, with any disk; where its node lacks the room, as cpu.',
   startDeadlineSeconds: `${unset('none')} The longest is 604800, a week.`,
   suspendTo: unset('Memory'),
-  disk: 'size grows at once, whenDeleted is read when the VM is deleted: unset it means Retain, with a config it cannot be unset. storage, storageClassName and claimName never change, and size never shrinks, whoever gave it: VM, VMConfig or image.',
+  disk: 'size grows at once, whenDeleted is read when the VM is deleted: unset it means Retain, with a config it cannot be unset. Of an Ephemeral disk it is refused; there it can only be unset, without a config. storage, storageClassName and claimName never change, and size never shrinks, whoever gave it: VM, VMConfig or image.',
   disks:
     'A disk that is taken out keeps its claim. Of one that stays size may grow; whenDeleted may change at once, with any disk.',
 };
@@ -182,9 +182,21 @@ function saidRule(field: Field, advice: string): Rule {
 
 const saysWhenDeleted = (of: string) => `has(${of}.spec.disk) && has(${of}.spec.disk.whenDeleted)`;
 
+/** Of an Ephemeral disk the rule below says it. */
 const whenDeletedRule: Rule = {
-  rule: `(${saysWhenDeleted('self')}) || !(${saysWhenDeleted('oldSelf')}) || !(${hasTemplate}) || ${unplaced}`,
+  rule: `(${saysWhenDeleted('self')}) || !(${saysWhenDeleted('oldSelf')}) || !(${hasTemplate}) || ${unplaced} || !(${isPersistent})`,
   message: 'disk.whenDeleted of a VM with a config cannot be unset once the VM has been placed; say Retain',
+  fieldPath: '.spec.disk.whenDeleted',
+  reason: 'FieldValueForbidden',
+};
+
+const whenDeleted = (of: string) => `(${saysWhenDeleted(of)} ? ${of}.spec.disk.whenDeleted : '')`;
+
+/** Nothing of such a disk is left to keep. What was said of it before it was placed can be taken out, so that nobody is warned of it any more. */
+const ephemeralRule: Rule = {
+  rule: `${whenDeleted('self')} == ${whenDeleted('oldSelf')} || ${unplaced} || ${isPersistent} || (${whenDeleted('self')} == '' && !(${hasTemplate}))`,
+  message:
+    'disk.whenDeleted cannot change once the VM has been placed, unless its disk is Persistent: an Ephemeral one goes with its pod; delete the VM and deploy it again',
   fieldPath: '.spec.disk.whenDeleted',
   reason: 'FieldValueForbidden',
 };
@@ -233,6 +245,7 @@ export const changeRules: readonly Rule[] = [
   saidRule('startDeadlineSeconds', 'give a value, of which 604800 is the longest'),
   saidRule('suspendTo', 'say Memory'),
   whenDeletedRule,
+  ephemeralRule,
   displayRule,
   isoRule,
   sizeRule,

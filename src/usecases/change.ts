@@ -8,6 +8,7 @@ import { preconditionOf, requireMeant } from '../wire/meant.ts';
 import { settingsOf } from '../wire/vm.ts';
 import { vmChangeOf, type VmChangeRequest } from '../wire/vmchange.ts';
 import { refuseGpuPassthrough, type InstallationSettings } from './deploy.ts';
+import { diskWarnings } from './diskwarnings.ts';
 import type { Waiter } from './waiter.ts';
 import { deployFieldsOf, writing } from './writing.ts';
 
@@ -67,7 +68,8 @@ export async function changeVm(
   if (request.gpuPassthrough === true) refuseNewGpu(await find(), installation);
   const patch = { type: 'merge', body: { metadata: preconditionOf(uid), spec } } as const;
   const patched = await writing(() => caller.patch(vms, key, patch), deployFieldsOf(request));
-  const asked = [...withoutEffect(request), ...leftToGuest(patched, spec)];
+  const ofDisk = 'disk' in spec ? diskWarnings(patched, undefined) : [];
+  const asked = [...withoutEffect(request), ...ofDisk, ...leftToGuest(patched, spec)];
   for (const warning of asked) options.warn(warning);
   if (!options.wait) return { vm: patched, isSeen: false };
   const { generation = 0 } = patched.metadata;

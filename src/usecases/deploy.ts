@@ -11,6 +11,7 @@ import type { KubeClient } from '../kube/types.ts';
 import { reasons } from '../placement/reasons.ts';
 import { anyHostPort, didNotRun, vmOf, withoutEffect, type DeployRequest } from '../wire/deploy.ts';
 import { type Inherited, inheritedFromPool, isReachable, vmMessage, vmReason, vmState } from '../wire/vm.ts';
+import { diskWarnings } from './diskwarnings.ts';
 import { imageRefusal, unusableImage } from './imagerefusal.ts';
 import { removeNeverRun } from './removal.ts';
 import type { Waiter } from './waiter.ts';
@@ -104,7 +105,8 @@ export async function deploy(
   const inherited = config?.config ?? ofPool;
   const created = await writing(() => environment.caller.create(vms, vm), deployFieldsOf(request));
   const course = await courseOf(environment, { created, request }, options);
-  return deployed(course, { portWarnings, warnings: withoutEffect(request) }, inherited);
+  const warnings = [...withoutEffect(request), ...diskWarnings(course.vm, inherited)];
+  return deployed(course, { portWarnings, warnings }, inherited);
 }
 
 interface Course {

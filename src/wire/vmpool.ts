@@ -1,6 +1,8 @@
+import { withoutClaim } from '../api/ephemeraldisk.ts';
 import { annotations, apiVersion } from '../api/meta.ts';
 import type { Submitted } from '../api/object.ts';
 import type { VmPool } from '../api/vmpool.ts';
+import { withoutEffect } from './deploy.ts';
 import { settingsShown, specOf, stateOf, withoutEmptyIso, withValues } from './vmconfig.ts';
 import type { VmPoolItem, VmPoolRequest, VmPoolScaleRequest } from './vmschemas.ts';
 
@@ -50,6 +52,11 @@ export function vmPoolOf(
       ...said,
     } as VmPool['spec'],
   };
+}
+
+/** What a request asks for and no VM of the pool has, in the words of `status.warnings`: the disk of a VM of a pool is on no claim. */
+export function poolWarnings(request: VmPoolRequest): readonly string[] {
+  return [...withoutEffect(request), ...withoutClaim(request.disk)];
 }
 
 /** Merge patch of a VMPool that scales it. */

@@ -108,6 +108,13 @@ describe('a VM with an Ephemeral disk', { timeout: 180_000 }, () => {
     });
   });
 
+  test('refuses to say what becomes of its disk, which goes with its pod', async () => {
+    await expect(patch('runs', { disk: { whenDeleted: 'Retain' } })).rejects.toMatchObject({
+      reason: 'Invalid',
+      message: expect.stringContaining('spec.disk.whenDeleted: '),
+    });
+  });
+
   test('has what a boot can change after its next start, in the same pod', async () => {
     const pod = await space.pod('runs');
     const effective = async () => (await space.vm('runs')).status?.effective;
@@ -173,6 +180,44 @@ describe('a VM with an Ephemeral disk', { timeout: 180_000 }, () => {
     await expect.poll(() => runner.verbs, slow).toEqual(['stop', 'start', 'restart']);
     expect((await space.pod('runs'))?.metadata.uid).toBe(pod?.metadata.uid);
     await space.remove('runs');
+  });
+});
+
+describe('a VM of whose Ephemeral disk is said what only one on a claim has', { timeout: 180_000 }, () => {
+  const disk = { storageClassName: 'fast', whenDeleted: 'Retain' } as const;
+  const why =
+    'the disk is Ephemeral and goes with its pod; only one with disk.storage Persistent is on a claim';
+  const ofClass = `disk.storageClassName has no effect: ${why}`;
+  const ofDeletion = `disk.whenDeleted has no effect: ${why}`;
+  const ofSuspension = expect.stringMatching(/^suspendTo: Disk keeps the VM from being suspended: /);
+  const warnings = async (name: string) => (await space.vm(name)).status?.warnings ?? [];
+  const refusal = {
+    reason: 'Invalid',
+    message: expect.stringContaining('disk.whenDeleted cannot change once the VM has been placed'),
+  };
+
+  test('is told so, and refuses another word until that is taken out', async () => {
+    await space.deploy('told', { disk });
+    await space.untilReady('told');
+    expect(await warnings('told')).toEqual([ofClass, ofDeletion]);
+    await expect(patch('told', { disk: { whenDeleted: 'Delete' } })).rejects.toMatchObject(refusal);
+    await patch('told', { suspendTo: 'Disk' });
+    await expect.poll(() => warnings('told'), slow).toEqual([ofClass, ofDeletion, ofSuspension]);
+    await patch('told', { disk: { whenDeleted: null }, suspendTo: 'Memory' });
+    await expect.poll(() => warnings('told'), slow).toEqual([ofClass]);
+    await space.remove('told');
+  });
+
+  test('is told so of what its config says, and refuses each change with the same words', async () => {
+    const spec = { image: 'registry.example.com/debian:12', disk: { whenDeleted: 'Delete' } } as const;
+    await world.client.create(vmConfigs, { metadata: { name: 'says', namespace: space.name }, spec });
+    await space.deploy('inherits', { config: 'says', disk: { whenDeleted: 'Retain' } });
+    await space.untilReady('inherits');
+    expect(await warnings('inherits')).toEqual([ofDeletion]);
+    for (const whenDeleted of ['Delete', null])
+      await expect(patch('inherits', { disk: { whenDeleted } })).rejects.toMatchObject(refusal);
+    await patch('inherits', { disk: { whenDeleted: 'Retain' }, systemSerial: 'A1' });
+    await space.remove('inherits');
   });
 });
 

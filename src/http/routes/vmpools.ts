@@ -2,10 +2,16 @@ import type * as z from 'zod';
 import { group } from '../../api/meta.ts';
 import { vmPools } from '../../api/resources.ts';
 import { writing } from '../../usecases/writing.ts';
-import { withoutEffect } from '../../wire/deploy.ts';
 import { preconditionOf } from '../../wire/meant.ts';
 import * as schemas from '../../wire/schemas.ts';
-import { poolFields, scalePatch, vmPoolItem, vmPoolOf, type VmPoolScaleRequest } from '../../wire/vmpool.ts';
+import {
+  poolFields,
+  poolWarnings,
+  scalePatch,
+  vmPoolItem,
+  vmPoolOf,
+  type VmPoolScaleRequest,
+} from '../../wire/vmpool.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
 import { findVmPool, requireMeantNow } from '../call/lookup.ts';
 import { defineRoute, type Call } from '../call/route.ts';
@@ -74,7 +80,7 @@ export const createVmPool = defineRoute({
     memory: 4,
   },
   async handler({ params, body, caller, services, signal, warn }) {
-    for (const warning of withoutEffect(body)) warn(warning);
+    for (const warning of poolWarnings(body)) warn(warning);
     const { username: owner } = await caller.user();
     const pool = vmPoolOf(body, { namespace: params.namespace, owner });
     const created = await writing(() => caller.client.create(vmPools, pool), poolFields);

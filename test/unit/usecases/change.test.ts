@@ -13,6 +13,9 @@ const keysStay =
 const userDataStays =
   'spec.userData: cloud-init runs most of it once in the life of a VM, and again after a revert.';
 
+const diskGoes =
+  'disk.whenDeleted has no effect: the disk is Ephemeral and goes with its pod; only one with disk.storage Persistent is on a claim';
+
 const placed: VmStatus = { observedGeneration: 1, effective, warnings: ['an old one'] };
 
 const withKeys: VmStatus = {
@@ -80,6 +83,8 @@ describe('a change of a VM', () => {
     ['keys before it is placed', { sshAuthorizedKeys: ['ssh-ed25519 B'] }, undefined, []],
     ['other user data', { userData: { secretName: 'second' } }, placed, [userDataStays]],
     ['another size', { cpu: 4 }, withKeys, []],
+    ['what becomes of a disk in the pod', { disk: { whenDeleted: 'Retain' } }, undefined, [diskGoes]],
+    ['what becomes of a disk of which the operator tells', { disk: { whenDeleted: 'Retain' } }, placed, []],
   ])('to %s says what of it the guest does not take over', async (_what, request, status, said) => {
     const { run, patch, warnings } = world();
     patch.mockImplementation(async (...given) => {

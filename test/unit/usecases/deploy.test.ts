@@ -262,6 +262,35 @@ describe('a deploy', () => {
     await expect(waited).resolves.toMatchObject({ warnings });
   });
 
+  const persistent = { spec: { disk: { storage: 'Persistent' } } } as VmConfig;
+  const ephemeral = { spec: {} } as VmConfig;
+
+  test.each<[what: string, config: VmConfig | undefined, request: Partial<DeployRequest>, isTold: boolean]>([
+    ['without a VMConfig', undefined, {}, true],
+    [
+      'that says Persistent itself',
+      undefined,
+      { disk: { storage: 'Persistent', whenDeleted: 'Retain' } },
+      false,
+    ],
+    ['with a VMConfig that says nothing of it', ephemeral, { vmConfig: 'c' }, true],
+    ['with a VMConfig that says Persistent', persistent, { vmConfig: 'c' }, false],
+    ['with a VMConfig that the caller may not see', undefined, { vmConfig: 'c' }, false],
+  ])(
+    'that nobody waits for says what a disk in the pod has not: %s',
+    async (_what, config, request, isTold) => {
+      const { run } = world({}, { findConfig: async () => config });
+      const asked = { disk: { whenDeleted: 'Retain' }, ...request } as const;
+      const told = expect.stringMatching(/^disk\.whenDeleted has no effect: the disk is Ephemeral/);
+      await expect(run(asked, { wait: false })).resolves.toMatchObject({ warnings: isTold ? [told] : [] });
+    },
+  );
+
+  test('that is waited for says of its disk what the operator says', async () => {
+    const { run } = world({ states: [booted(true, { effective, warnings: ['so'] })] });
+    await expect(run({ disk: { whenDeleted: 'Retain' } })).resolves.toMatchObject({ warnings: ['so'] });
+  });
+
   test('of a guest that never answers ends with Timeout and leaves the VM', async () => {
     const { refusal, remove } = world({ states: [booted(false), booted(false)] });
     expect(await refusal({}, { wait: 'reachable' })).toEqual([

@@ -1,7 +1,6 @@
 import { vmPools } from '../../../api/resources.ts';
 import { writing } from '../../../usecases/writing.ts';
-import { poolFields, scalePatch, vmPoolItem, vmPoolOf } from '../../../wire/vmpool.ts';
-import { withoutEffect } from '../../../wire/deploy.ts';
+import { poolFields, poolWarnings, scalePatch, vmPoolItem, vmPoolOf } from '../../../wire/vmpool.ts';
 import * as vmSchemas from '../../../wire/vmschemas.ts';
 import type { VmPools } from '../types.ts';
 import { checked } from './checked.ts';
@@ -24,7 +23,7 @@ export function createVmPools(followable: Followable, warning: (text: string) =>
       const request = checked(vmSchemas.vmPoolBody, given, warning);
       const pool = vmPoolOf(request, { namespace, owner: await usernameOf(client) });
       const made = await writing(() => client.create(vmPools, pool), poolFields);
-      for (const text of withoutEffect(request)) warning(text);
+      for (const text of poolWarnings(request)) warning(text);
       return vmPoolItem(made);
     },
     async scale(namespace, name, given) {

@@ -35,7 +35,7 @@ type VmFinder = () => Promise<Vm>;
  */
 export function keepDisks(client: KubeClient, before: Vm, find: VmFinder): Promise<void> {
   return undo(client, before, find, (now) => {
-    if (!goesWithVm(now) || goesWithVm(before)) return undefined;
+    if (!mayKeepDisk(now) || !goesWithVm(now) || goesWithVm(before)) return undefined;
     return { spec: { disk: { whenDeleted: before.spec.disk?.whenDeleted ?? unsaid(now) } } };
   });
 }
@@ -87,7 +87,19 @@ export async function disposeOfDisk(client: KubeClient, vm: Vm): Promise<Vm> {
   if (!diskMayStay(vm)) return vm;
   const { name, namespace, uid } = vm.metadata;
   const body = { metadata: { uid }, spec: { disk: { whenDeleted: 'Delete' } } };
-  return client.patch(vms, { name, namespace }, { type: 'merge', body });
+  try {
+    return await client.patch(vms, { name, namespace }, { type: 'merge', body });
+  } catch (error) {
+    // It was placed since it was looked at, and has no disk that could stay.
+    if (isOfNoClaim(error)) return vm;
+    throw error;
+  }
+}
+
+/** Whether kube-apiserver refuses to be told what becomes of a disk that is Ephemeral (`api/vmchanges.ts`). */
+function isOfNoClaim(error: unknown): boolean {
+  if (!isSvc3Error(error, 'Invalid')) return false;
+  return error.details.causes?.some(({ field }) => field === 'spec.disk.whenDeleted') === true;
 }
 
 /**

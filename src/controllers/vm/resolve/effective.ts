@@ -13,6 +13,7 @@ import {
   type Switch,
   type VmConfigSpec,
 } from '../../../api/vmconfig.ts';
+import { liveWarnings } from './livewarnings.ts';
 import type { SavedGuest } from './savedguest.ts';
 
 /** What the settings of a VM follow from. */
@@ -99,6 +100,7 @@ export function effectiveSettings(input: EffectiveInput): Effective {
   const refusal = memoryOnDiskRefusal(settings);
   if (settings.onEviction === 'Suspend' && refusal !== undefined)
     warnings.push(`onEviction: Suspend has no effect: ${refusal}`);
+  warnings.push(...liveWarnings(settings));
   return { kind: 'effective', warnings, settings };
 }
 

@@ -27,6 +27,7 @@ import { powerStep } from '../runner/power.ts';
 import type { RunnerObservation } from '../runner/runners.ts';
 import { startedByRunner, startedInPod } from '../facts/started.ts';
 import { growthMessage } from '../runner/diskgrowth.ts';
+import { withLiveWarnings } from '../resolve/livewarnings.ts';
 import { openPorts, withPortWarning } from '../runner/openports.ts';
 import { portsCondition, withLeftOutWarnings } from './portscondition.ts';
 import {
@@ -60,7 +61,8 @@ export function reportPod(given: PodReport): StatusDraft {
   const { vm, pod, effective } = input;
   const leftOut = leftOutPorts(pod, effective);
   const placed = { ...input, effective: withPodsPorts(effective, pod) };
-  const warnings = withPortWarning(placed, withLeftOutWarnings(input.warnings, leftOut));
+  const ofPorts = withPortWarning(placed, withLeftOutWarnings(input.warnings, leftOut));
+  const warnings = withLiveWarnings(vm, effective, ofPorts);
   const power = powerOf(input);
   const shown = hasNeverRun(input) ? undefined : (power ?? stateBefore(input));
   const observed = rememberedConditions(input) ?? conditionsOf(input, power);

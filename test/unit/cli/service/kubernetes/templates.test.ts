@@ -80,3 +80,13 @@ describe('fields that svc3 does not have', () => {
     ]);
   });
 });
+
+test('a VM pool is warned of what its disks have not; a VM configuration may be for others', async () => {
+  const warnings: string[] = [];
+  const request = { name: 'ci', image: 'disk', memory: 1, disk: { storageClassName: 'fast' } };
+  const warn = (text: string) => warnings.push(text);
+  await createVmConfigs({ client, informers: {} as never }, warn).create('team', request);
+  expect(warnings).toEqual([]);
+  await createVmPools({ client, informers: {} as never }, warn).create('team', request);
+  expect(warnings).toEqual([expect.stringMatching(/^disk\.storageClassName has no effect/)]);
+});

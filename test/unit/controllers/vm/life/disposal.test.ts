@@ -5,6 +5,7 @@ import {
   disposeOfNewDisk,
   keepDisks,
 } from '../../../../../src/controllers/vm/life/disposal.ts';
+import { invalidField } from '../../../../../src/errors.ts';
 import type { KubeClient } from '../../../../../src/kube/types.ts';
 import { aVm, effective } from '../builders.ts';
 
@@ -46,7 +47,24 @@ test.each<[what: string, vm: Vm, always: boolean, whereNew: boolean]>([
   expect(await written(disposeOfNewDisk, vm)).toEqual(whereNew ? exactly : undefined);
 });
 
+test.each([
+  ['spec.disk.whenDeleted', true],
+  ['spec', false],
+])('one of which %s is refused by now', async (field, isNoClaim) => {
+  const vm = held({ config: 'c' });
+  const refusal = invalidField(field, 'cannot change');
+  const patch = async () => Promise.reject(refusal);
+  const disposed = disposeOfDisk({ patch } as unknown as KubeClient, vm);
+  await (isNoClaim ? expect(disposed).resolves.toBe(vm) : expect(disposed).rejects.toBe(refusal));
+});
+
 test.each<[what: string, before: Vm, now: Vm, said: unknown]>([
+  [
+    'where there is none by now',
+    held({ config: 'c' }),
+    held({ config: 'c', disk: { whenDeleted: 'Delete' } }, {}),
+    undefined,
+  ],
   ['as it was said', held({ disk: { whenDeleted: 'Retain' } }), held(own), 'Retain'],
   ['as nothing', held({}), held(own, own.disk), null],
   ['as nothing of a VM with a config that is to be placed', held({ config: 'c' }), held(gone), null],

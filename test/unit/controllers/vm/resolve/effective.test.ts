@@ -326,6 +326,49 @@ describe('the other settings', () => {
     });
   });
 
+  const onClaim = { storageClassName: 'fast', whenDeleted: 'Retain' } as const;
+  const said = [
+    expect.stringMatching(/^disk\.storageClassName has no effect: the disk is Ephemeral .*Persistent/),
+    expect.stringMatching(/^disk\.whenDeleted has no effect: the disk is Ephemeral .*Persistent/),
+  ];
+
+  test.each<[what: string, spec: Partial<VmSpec>, config: VmConfigSpec | undefined, warnings: unknown[]]>([
+    ['nobody says where it is', { disk: onClaim }, undefined, said],
+    ['its VMConfig says it as well', { disk: onClaim }, { disk: { size: '1Gi' } }, said],
+    ['its VMConfig alone says it', {}, { disk: onClaim }, said],
+    ['the VM says Ephemeral', { disk: { storage: 'Ephemeral' } }, { disk: onClaim }, said],
+    ['its VMConfig says Persistent', { disk: onClaim }, { disk: { storage: 'Persistent' } }, []],
+    ['the VM says Persistent', { disk: { storage: 'Persistent' } }, { disk: onClaim }, []],
+  ])(
+    'what only a disk on a claim has is warned of where it is not on one: %s',
+    (_what, spec, config, warnings) => {
+      expect(effectiveSettings(input({ spec, config }))).toMatchObject({ kind: 'effective', warnings });
+    },
+  );
+
+  test.each<[what: string, spec: Partial<VmSpec>, warnings: string[]]>([
+    [
+      'an Ephemeral disk',
+      {},
+      [
+        'suspendTo: Disk keeps the VM from being suspended: the memory of a guest can only be on the claim of a Persistent disk',
+      ],
+    ],
+    ['a Persistent disk', { disk: { storage: 'Persistent', size: '1Gi' } }, []],
+    [
+      'a GPU',
+      { disk: { storage: 'Persistent', size: '1Gi' }, gpuPassthrough: on },
+      [
+        'suspendTo: Disk keeps the VM from being suspended: the memory of a guest with a GPU cannot be written to a disk',
+      ],
+    ],
+  ])('a guest that is to be suspended to its disk, with %s', (_what, spec, warnings) => {
+    expect(effectiveSettings(input({ spec: { ...spec, suspendTo: 'Disk' } }))).toMatchObject({ warnings });
+    expect(effectiveSettings(input({ spec: { ...spec, suspendTo: 'Memory' } }))).toMatchObject({
+      warnings: [],
+    });
+  });
+
   test.each<{ sentence: string; spec: Partial<VmSpec>; config?: VmConfigSpec; settings: object }>([
     { sentence: 'defaults are 3 CPUs and 2.5Gi for each', spec: {}, settings: { cpu: 3, memory: '7680Mi' } },
     {

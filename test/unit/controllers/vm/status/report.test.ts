@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Node, Pod, PodStatus } from '../../../../../src/api/core.ts';
 import type { RunnerState } from '../../../../../src/api/runner.ts';
-import type { VmSpec, VmStatus } from '../../../../../src/api/vm.ts';
+import type { EffectiveSettings, VmSpec, VmStatus } from '../../../../../src/api/vm.ts';
 import type { RunnerObservation } from '../../../../../src/controllers/vm/runner/runners.ts';
 import { type PodReport, reportPod } from '../../../../../src/controllers/vm/status/report.ts';
 import { differsOnlyInProgress, statusOf } from '../../../../../src/controllers/vm/status/draftedstatus.ts';
@@ -795,6 +795,25 @@ describe('what is known of a VM', () => {
       }).draft.conditions.scheduled?.message;
     expect(saying('Unschedulable')).toBe('no room');
     expect(saying('SchedulerError')).toBe('no room');
+  });
+
+  const disk = { whenDeleted: 'Retain' } as const;
+  const [ofDisk, ofMemory] = [
+    'disk.whenDeleted has no effect: the disk is Ephemeral and goes with its pod; only one with disk.storage Persistent is on a claim',
+    'suspendTo: Disk keeps the VM from being suspended: the memory of a guest can only be on the claim of a Persistent disk',
+  ];
+
+  test.each<[what: string, spec: Partial<VmSpec>, frozen: Partial<EffectiveSettings>, told: string[]]>([
+    ['asked for since', { disk, suspendTo: 'Disk' }, {}, [ofDisk, ofMemory]],
+    ['asked for no more', { suspendTo: 'Memory' }, { disk, suspendTo: 'Disk' }, []],
+    ['asked for by its VMConfig', { config: 'c' }, { disk }, [ofDisk]],
+    ['had', { config: 'c', disk, suspendTo: 'Disk' }, { disk: { storage: 'Persistent' } }, []],
+  ])('warns of what applies at once as it is now: %s', (_what, spec, frozen, told) => {
+    const [vm, pod] = [aVm({ spec }), aPod()];
+    const given = { vm, pod, node: undefined, runner: undefined, effective: { ...effective, ...frozen } };
+    const report = (warnings: string[]) => reportPod({ ...given, warnings }).fields.warnings ?? [];
+    expect(report(['mind'])).toEqual(['mind', ...told]);
+    expect(report([ofDisk, 'mind', ofMemory])).toEqual(['mind', ...told]);
   });
 
   test('has the warnings', () => {
