@@ -14,7 +14,7 @@ export const targets: readonly Target[] = [
     // What decides; what asks and writes is tested on a real control plane.
     sources: [
       'src/controllers/vm/{accounting,avoidednodes,decide,deploybackoff,expectations,kept,names,pacing,priority,rounds,waiting}.ts',
-      'src/controllers/vm/resolve/{adoption,changes,effective,imagememory,imageref,imagesize,livesettings,meaning,nextsettings,planned,resolve,savedguest}.ts',
+      'src/controllers/vm/resolve/{adoption,changes,disknames,effective,imagememory,imageref,imagesize,livesettings,meaning,nextsettings,planned,resolve,savedguest}.ts',
       'src/controllers/vm/{explain,facts,life,pod}/*.ts',
       'src/controllers/vm/runner/{asrequested,diskgrowth,openports,power,runnerlinks}.ts',
       'src/controllers/vm/status/!(statuswriter).ts',

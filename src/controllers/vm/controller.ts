@@ -13,14 +13,15 @@ import {
   vms,
 } from '../../api/resources.ts';
 import { slimObject } from '../../api/slim.ts';
+import type { Image, Iso } from '../../api/image.ts';
 import type { Vm } from '../../api/vm.ts';
-import { leavesSpec } from '../../controller/change.ts';
+import { leaves, leavesSpec } from '../../controller/change.ts';
 import { type Controller, createController, isCached, keyOf } from '../../controller/controller.ts';
 import type { Runtime } from '../../controller/runtime.ts';
-import type { KubeObject } from '../../api/object.ts';
 import type { Change, Informer } from '../../kube/types.ts';
 import { Inventory } from '../../placement/inventory.ts';
 import { nodeFacts } from '../../placement/nodefacts.ts';
+import { readByUsers } from '../image/nameddisk.ts';
 import { accountPods, podNameIndex, vmsNamedBy } from './accounting.ts';
 import { DeployBackoff } from './deploybackoff.ts';
 import { VmExpectations } from './expectations.ts';
@@ -43,6 +44,7 @@ import { PodCreation } from './podcreation.ts';
 import type { StartTraces } from './starts/starttraces.ts';
 import { StatusWriter } from './status/statuswriter.ts';
 import { VmReconciler } from './reconciler.ts';
+import { type DiskName, namesDisk } from './resolve/disknames.ts';
 import { ImageResolutions } from './resolve/imageresolutions.ts';
 import type { ResolveSources } from './resolve/resolve.ts';
 import type { ImageResolver } from './resolve/imageresolutions.ts';
@@ -153,8 +155,7 @@ function createReconciler(
   const { kvmGroups, pullSecretVersion } = readersOf(caches);
   const status = new StatusWriter({ client, recorder, expectations, now });
   const sources: ResolveSources = {
-    vmConfig: (name, namespace) => caches.configs.get(name, namespace),
-    vmPool: (name, namespace) => caches.pools.get(name, namespace),
+    ...configSources(caches),
     image: (name, namespace) => caches.images.get(name, namespace),
     iso: (name, namespace) => caches.isos.get(name, namespace),
     answer: (key, namespace, reference, sought) => resolutions?.resolve(key, namespace, reference, sought),
@@ -195,6 +196,14 @@ function createReconciler(
     controlKeys,
     now,
   });
+}
+
+/** Where a VM that says something of its settings only by a name finds them. */
+function configSources({ configs, pools }: Caches): Required<Pick<ResolveSources, 'vmConfig' | 'vmPool'>> {
+  return {
+    vmConfig: (name, namespace) => configs.get(name, namespace),
+    vmPool: (name, namespace) => pools.get(name, namespace),
+  };
 }
 
 function readersOf({
@@ -322,17 +331,25 @@ function followSources(
     for (const vm of [...caches.vms.list(namespace), ...fromElsewhere])
       if (isMeant(vm)) controller.enqueue(keyOf(vm));
   };
-  const wakeUnplaced = (namespace: string) =>
-    enqueueWhere(namespace, ({ metadata, status }) => {
-      if (status?.podName !== undefined) return false;
-      backoff.retryNow(metadata.uid);
+  const wakeUnplaced = (namespace: string, isHelped: (vm: Vm) => boolean = () => true) =>
+    enqueueWhere(namespace, (vm) => {
+      if (vm.status?.podName !== undefined) return false;
+      if (isHelped(vm)) backoff.retryNow(vm.metadata.uid);
       return true;
     });
   caches.configs.onChange((change) => {
     if (!leavesSpec(change)) wakeUnplaced(change.object.metadata.namespace);
   });
-  for (const informer of [caches.images, caches.isos] as Informer<KubeObject>[])
-    informer.onChange(({ object }) => wakeUnplaced(object.metadata?.namespace ?? ''));
+  const sources = configSources(caches);
+  const followDisks = (field: DiskName['field'], disks: Informer<Image> | Informer<Iso>) =>
+    disks.onChange((change: Change<Image | Iso>) => {
+      if (leaves(change, readByUsers)) return;
+      const { name, namespace } = change.object.metadata;
+      // What refused the pod of a VM that is made from another disk is as it was.
+      wakeUnplaced(namespace, (vm) => namesDisk(vm, { field, name, namespace }, sources));
+    });
+  followDisks('image', caches.images);
+  followDisks('iso', caches.isos);
   caches.images.onChange(({ object }) => {
     // Their pods stay for what is made of their disks.
     enqueueWhere(
@@ -341,7 +358,7 @@ function followSources(
         vm.metadata.deletionTimestamp !== undefined || (isAsleep(vm) && vm.status?.podName !== undefined),
     );
   });
-  resolver?.onCredential(wakeUnplaced);
+  resolver?.onCredential((namespace) => wakeUnplaced(namespace));
   caches.pullSecrets.onChange(({ object }) => {
     const { namespace } = object.metadata;
     wakeUnplaced(namespace);

@@ -51,9 +51,9 @@ export class DeployBackoff {
     this.#avoided.forget(vmUid);
   }
 
-  /** Something has changed that may help: the next try is due. What nodes said stays. */
+  /** Something has changed that may help: the next try is due. The failures count on, and what nodes said stays. */
   retryNow(vmUid: string): void {
-    this.#backoff.clear(vmUid);
+    this.#backoff.hurry(vmUid);
   }
 
   /** The VM runs, or is gone. */

@@ -1,8 +1,7 @@
-import { isDeepStrictEqual } from 'node:util';
 import type { Image, Iso } from '../../api/image.ts';
 import { images, isos, vmConfigs } from '../../api/resources.ts';
 import type { VmConfig } from '../../api/vmconfig.ts';
-import { leavesSpec } from '../../controller/change.ts';
+import { leaves, leavesSpec } from '../../controller/change.ts';
 import { createController, isCached, keyOf, type Controller } from '../../controller/controller.ts';
 import { createExpectations } from '../../controller/expectations.ts';
 import type { Informers } from '../../controller/informers.ts';
@@ -52,7 +51,7 @@ export function createVmConfigController(runtime: Omit<Runtime, 'settings'>): Co
     if (!(isOurs && leavesSpec(change))) controller.enqueue(keyOf(change.object));
   });
   const wakeNaming = (kind: DiskKind) => (change: Change<Image | Iso>) => {
-    if (saysTheSame(kind, change)) return;
+    if (leaves(change, readByConfigs(kind))) return;
     for (const config of caches.vmConfigs.byIndex(byDisk[kind], keyOf(change.object)))
       controller.enqueue(keyOf(config));
   };
@@ -61,13 +60,10 @@ export function createVmConfigController(runtime: Omit<Runtime, 'settings'>): Co
   return controller;
 }
 
-/** Whether a change of an Image or ISO leaves the status of those who name it alone, as each step of the work on its disk does. */
-function saysTheSame(kind: DiskKind, change: Change<Image | Iso>): boolean {
-  if (change.kind !== 'updated') return false;
-  const { name, namespace } = change.object.metadata;
-  const [before, after] = [change.old, change.object].map((disk) => ({
-    problem: problemOf(kind, { name, namespace }, disk),
-    architecture: usableArchitecture(disk),
-  }));
-  return isDeepStrictEqual(before, after);
+/** All that the status of those who name an Image or ISO is made from: steps of the work on its disk are nothing to them. */
+function readByConfigs(kind: DiskKind): (disk: Image | Iso) => unknown {
+  return (disk) => {
+    const { name, namespace } = disk.metadata;
+    return [problemOf(kind, { name, namespace }, disk), usableArchitecture(disk)];
+  };
 }

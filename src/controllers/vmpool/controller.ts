@@ -1,11 +1,13 @@
+import type { Image, Iso } from '../../api/image.ts';
 import { labels } from '../../api/meta.ts';
 import type { Pod } from '../../api/core.ts';
 import { images, isos, nodes, pods, vmConfigs, vmPools, vms } from '../../api/resources.ts';
+import { leaves, leavesSpec } from '../../controller/change.ts';
 import { type Controller, createController, isCached, keyOf } from '../../controller/controller.ts';
 import type { Runtime } from '../../controller/runtime.ts';
-import type { KubeObject } from '../../api/object.ts';
-import type { Informer } from '../../kube/types.ts';
+import type { Change } from '../../kube/types.ts';
 import { reservedFor } from '../../placement/nodefacts.ts';
+import { readByUsers } from '../image/nameddisk.ts';
 import type { Shared } from '../vm/controller.ts';
 import { debounced } from '../vm/pacing.ts';
 import { isStandby, poolIndex } from '../vm/facts/standby.ts';
@@ -85,11 +87,17 @@ export function createVmPoolController(
   caches.vms.onChange(({ object: { metadata, spec } }) => {
     if (spec.pool !== undefined) wakeSoon(`${metadata.namespace}/${spec.pool}`);
   });
-  const wakeNamespace = ({ object }: { object: KubeObject }) => {
-    for (const pool of caches.pools.list(object.metadata?.namespace)) controller.enqueue(keyOf(pool));
+  const wakeNamespace = (namespace: string) => {
+    for (const pool of caches.pools.list(namespace)) controller.enqueue(keyOf(pool));
   };
-  for (const informer of [caches.configs, caches.images, caches.isos] as Informer<KubeObject>[])
-    informer.onChange(wakeNamespace);
+  caches.configs.onChange((change) => {
+    if (!leavesSpec(change)) wakeNamespace(change.object.metadata.namespace);
+  });
+  const followDisk = (change: Change<Image | Iso>) => {
+    if (!leaves(change, readByUsers)) wakeNamespace(change.object.metadata.namespace);
+  };
+  caches.images.onChange(followDisk);
+  caches.isos.onChange(followDisk);
   const wakeAll = debounced(() => {
     for (const pool of caches.pools.list()) controller.enqueue(keyOf(pool));
   }, 1_000);

@@ -1,5 +1,4 @@
 import { configKeyOf, namespaceOfDisk } from '../../../api/configkey.ts';
-import type { Image, Iso } from '../../../api/image.ts';
 import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
 import { diskWaitsForPerson, diskWaitsForUpload } from '../../../api/reasons.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
@@ -9,7 +8,7 @@ import { keyOf } from '../../../controller/controller.ts';
 import { isSvc3Error, messageOf } from '../../../errors.ts';
 import type { VmPool } from '../../../api/vmpool.ts';
 import { templated } from '../facts/standby.ts';
-import { namedDisk } from '../../image/nameddisk.ts';
+import { type DiskFacts, namedDisk } from '../../image/nameddisk.ts';
 import { remoteRegistry } from '../../image/remotereference.ts';
 import type { DiskKind } from '../../image/repositorypath.ts';
 import { effectiveSettings } from './effective.ts';
@@ -22,8 +21,8 @@ export interface ResolveSources {
   vmConfig(name: string, namespace: string): VmConfig | undefined;
   /** Undefined where nobody looks for pools. */
   vmPool?(name: string, namespace: string): VmPool | undefined;
-  image(name: string, namespace: string): Image | undefined;
-  iso(name: string, namespace: string): Iso | undefined;
+  image(name: string, namespace: string): DiskFacts | undefined;
+  iso(name: string, namespace: string): DiskFacts | undefined;
   /** What is known of a reference that the VM of this key names; undefined where nobody can be asked. */
   answer(vmKey: string, namespace: string, reference: string, sought: SoughtImage): ImageAnswer | undefined;
   readonly settings: VmSettings;
@@ -188,7 +187,7 @@ function pin(
 }
 
 function pinObject(
-  object: Image | Iso | undefined,
+  object: DiskFacts | undefined,
   name: string,
   namespace: string,
   kind: DiskKind,

@@ -50,4 +50,6 @@ test('a change that may help makes the next try due, and tells nothing of nodes'
   expect([backoff.waitMs('a'), backoff.failures('a')]).toEqual([1_000, 1]);
   backoff.retryNow('a');
   expect([backoff.waitMs('a'), [...backoff.avoided('a')]]).toEqual([0, ['n1']]);
+  // What changes again and again has one try each time.
+  expect([backoff.failures('a'), backoff.failed('a')]).toEqual([1, 2_000]);
 });

@@ -1,0 +1,87 @@
+import { beforeEach, expect, onTestFinished, test } from 'vitest';
+import type { Image, ImageStatus } from '../../../../src/api/image.ts';
+import type { KubeObject, Resource } from '../../../../src/api/object.ts';
+import { images, isos, vmConfigs, vmPools } from '../../../../src/api/resources.ts';
+import type { VmConfig, VmConfigStatus } from '../../../../src/api/vmconfig.ts';
+import type { Controller } from '../../../../src/controller/controller.ts';
+import { createVmPoolController } from '../../../../src/controllers/vmpool/controller.ts';
+import type { Change } from '../../../../src/kube/types.ts';
+import { vmSettings } from '../../../support/operator.ts';
+import { FakeInformers } from '../fakeinformers.ts';
+import { anImage, condition, digest } from '../image/builders.ts';
+import { aConfig, condition as configCondition } from '../vmconfig/builders.ts';
+import { aPool } from './builders.ts';
+
+let informers: FakeInformers;
+let controller: Controller;
+/** Pools that a pass was made over. */
+let woken: Set<string>;
+
+beforeEach(() => {
+  informers = new FakeInformers();
+  const nothing = () => undefined;
+  controller = createVmPoolController(
+    {
+      informers: informers.asInformers(),
+      gate: { isHeld: () => true, assertHeld: nothing },
+      metrics: {
+        controllers: { workqueue: nothing, queued: nothing, worked: nothing, reconciled: nothing },
+      },
+      settings: vmSettings(),
+    } as unknown as Parameters<typeof createVmPoolController>[0],
+    { shared: {} } as unknown as Parameters<typeof createVmPoolController>[1],
+  );
+  const stopping = new AbortController();
+  const run = controller.run(stopping.signal);
+  onTestFinished(async () => {
+    stopping.abort();
+    await run;
+  });
+  woken = new Set();
+  const cache = informers.of(vmPools);
+  const pool = aPool();
+  cache.objects = [pool, { ...pool, metadata: { ...pool.metadata, namespace: 'other' } }];
+  // A pass asks for the one that it is about, finds none and has nothing to do.
+  cache.get = (name, namespace) => void woken.add(`${namespace}/${name}`);
+});
+
+async function wokenBy<T extends KubeObject>(resource: Resource<T>, change: Change<T>): Promise<string[]> {
+  informers.of(resource).tell(change);
+  await expect.poll(() => controller.pending()).toBe(0);
+  return [...woken].toSorted();
+}
+const updated = <T extends KubeObject>(old: T, object: T): Change<T> => ({ kind: 'updated', old, object });
+
+const working = (progress: number): ImageStatus => ({
+  progress,
+  conditions: [condition('Ready', 'False', 'Working')],
+});
+const golden = (status: ImageStatus): Image => anImage({ upload: {} }, status);
+const ready = golden({
+  digest,
+  reference: `store.example.com/team/disk@${digest}`,
+  conditions: [condition('Ready', 'True', 'Stored')],
+});
+
+test.each([images, isos])(
+  'pools are left alone where one of the $plural is further, and looked at where it is ready',
+  async (resource) => {
+    const disks = resource as typeof images;
+    expect(await wokenBy(disks, updated(golden(working(10)), golden(working(11))))).toEqual([]);
+    expect(await wokenBy(disks, updated(golden(working(11)), ready))).toEqual(['team/ci']);
+  },
+);
+
+test('pools are looked at where an Image comes or goes', async () => {
+  expect(await wokenBy(images, { kind: 'added', object: ready })).toEqual(['team/ci']);
+  woken.clear();
+  expect(await wokenBy(images, { kind: 'deleted', object: ready })).toEqual(['team/ci']);
+});
+
+test('pools are left alone where the status of a VMConfig changes, and looked at where its spec does', async () => {
+  const said: VmConfigStatus = { conditions: [configCondition('Ready', 'True', 'Resolved')] };
+  const config = aConfig({ image: 'disk' });
+  expect(await wokenBy(vmConfigs, updated(config, { ...config, status: said }))).toEqual([]);
+  const changed: VmConfig = { ...config, metadata: { ...config.metadata, generation: 4 } };
+  expect(await wokenBy(vmConfigs, updated(config, changed))).toEqual(['team/ci']);
+});
