@@ -1,11 +1,11 @@
 import { Svc3Error } from '../errors.ts';
-import { configKeyOf, namespaceOfDisk } from './configkey.ts';
+import { configKeyOf, namespaceOfDisk, type NamingVm } from './configkey.ts';
 import { awaitedSource, comesTooLate } from './diskcopies.ts';
 import type { Image, Iso } from './image.ts';
 import { group } from './meta.ts';
 import { isTerminating } from './owner.ts';
 import { repositoryOf } from './repository.ts';
-import type { Vm } from './vm.ts';
+import type { EffectiveSettings, Vm, VmSpec, VmStatus } from './vm.ts';
 import type { VmConfig } from './vmconfig.ts';
 import type { VmPool } from './vmpool.ts';
 
@@ -37,6 +37,31 @@ export function usedDisk({ metadata, status }: Image | Iso, field: 'image' | 'is
     isBeingMade: !isStored && deletionTimestamp === undefined && isStalled !== true,
     deletionTimestamp,
   };
+}
+
+/** Fields by which a VM says which disks it is made from, and those of its effective settings that say which it runs from. */
+const specFields = ['config', 'configNamespace', 'image', 'iso'] as const;
+const effectiveFields = ['image', 'imageName', 'imageNamespace', 'iso'] as const;
+
+/** As much of a VM as `diskUsers` may read: what else it is to read belongs into `usesSameDisks` as well. */
+interface DiskUser extends NamingVm {
+  readonly spec: Pick<VmSpec, (typeof specFields)[number]>;
+  readonly status?: Pick<VmStatus, 'conditions'> & {
+    readonly effective?: Pick<EffectiveSettings, (typeof effectiveFields)[number]> | undefined;
+  };
+}
+
+/**
+ * Whether a VM needs the very disks that it needed before, for all that it says itself: then a change of it alters nothing of what `diskUsers` says of any
+ * disk, as long as it stays in its namespace.
+ */
+export function usesSameDisks(before: DiskUser, now: DiskUser): boolean {
+  const [ran, runs] = [before.status?.effective, now.status?.effective];
+  return (
+    specFields.every((field) => before.spec[field] === now.spec[field]) &&
+    effectiveFields.every((field) => ran?.[field] === runs?.[field]) &&
+    isTurnedAway(before) === isTurnedAway(now)
+  );
 }
 
 /** Everything that may use a disk of a namespace, as far as whoever asks may see it. */
@@ -86,7 +111,7 @@ export function refuseWhileUsed(disk: UsedDisk, users: PossibleUsers): void {
   });
 }
 
-function isVmsDisk(disk: UsedDisk, vm: Vm, config: PossibleUsers['config']): boolean {
+function isVmsDisk(disk: UsedDisk, vm: DiskUser, config: PossibleUsers['config']): boolean {
   const { field } = disk;
   // A medium that was taken out is in no drive, also where the settings of a VM without a pod have it still.
   if (field === 'iso' && vm.spec.iso === '') return false;
@@ -102,24 +127,21 @@ function isVmsDisk(disk: UsedDisk, vm: Vm, config: PossibleUsers['config']): boo
   const key = configKeyOf(vm);
   const configured = key === undefined ? undefined : config(key.name, key.namespace)?.spec[field];
   const said = vm.spec[field] ?? configured;
-  return names(disk, said) && !(said === disk.name && isTurnedAway(disk, vm));
+  const waitsForNext = disk.deletionTimestamp !== undefined && said === disk.name && isTurnedAway(vm);
+  return names(disk, said) && !waitsForNext;
 }
 
 /**
- * Whether a VM has been told that it is not placed from a disk of that name, since it is being deleted: it waits for the next one, which there is only once
- * this one is gone. The clock does not tell: a VM that came later may have been placed by an operator that had not heard of the deletion yet.
+ * Whether a VM has been told that it is not placed from the disk that it names, since that is being deleted: it waits for the next one, which there is only
+ * once this one is gone. The clock does not tell: a VM that came later may have been placed by an operator that had not heard of the deletion yet.
  */
-function isTurnedAway({ deletionTimestamp }: UsedDisk, { status }: Vm): boolean {
+function isTurnedAway({ status }: DiskUser): boolean {
   const scheduled = status?.conditions?.find(({ type }) => type === 'Scheduled');
-  return (
-    deletionTimestamp !== undefined &&
-    scheduled?.status === 'False' &&
-    scheduled.reason === 'ImageTerminating'
-  );
+  return scheduled?.status === 'False' && scheduled.reason === 'ImageTerminating';
 }
 
 /** By its name then: the store may have been called otherwise, or been another. */
-function wasPlacedFrom({ name, namespace }: UsedDisk, { metadata, status }: Vm): boolean {
+function wasPlacedFrom({ name, namespace }: UsedDisk, { metadata, status }: DiskUser): boolean {
   const { imageName, imageNamespace = metadata.namespace } = status?.effective ?? {};
   return imageName === name && imageNamespace === namespace;
 }

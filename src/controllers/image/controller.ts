@@ -1,9 +1,10 @@
-import { isDeepStrictEqual } from 'node:util';
+import { configNamespaceIndex } from '../../api/configkey.ts';
+import { usesSameDisks } from '../../api/diskusers.ts';
 import { isTerminating } from '../../api/owner.ts';
 import { objectNames } from '../../api/meta.ts';
 import { secrets } from '../../api/resources.ts';
-import type { VmPool } from '../../api/vmpool.ts';
-import { leavesSpec } from '../../controller/change.ts';
+import type { Vm } from '../../api/vm.ts';
+import { leaves, leavesSpec } from '../../controller/change.ts';
 import { createController, isCached, keyOf, type Controller } from '../../controller/controller.ts';
 import type { Runtime } from '../../controller/runtime.ts';
 import type { Change } from '../../kube/types.ts';
@@ -134,25 +135,29 @@ function followUsers(
     enqueueWhere(namespace, (disk) => {
       const isWaiting = waitsFor(disk, name);
       if (isWaiting && hasMoved(change)) tryAtOnce(disk);
-      return isWaiting || isTerminating(disk);
+      return isWaiting;
     });
-    const { configNamespace = namespace } = change.object.spec;
-    if (configNamespace !== namespace) enqueueWhere(configNamespace, isTerminating);
+    for (const where of namespacesConcerned(change)) enqueueWhere(where, isTerminating);
   });
   vmConfigs.onChange((change) => {
     if (!leavesSpec(change)) enqueueWhere(change.object.metadata.namespace, isTerminating);
   });
   vmPools.onChange((change) => {
-    if (!leavesSpec(change) || !keepsImages(change))
-      enqueueWhere(change.object.metadata.namespace, isTerminating);
+    // Of the status, what the guests of the pool were made from.
+    if (leavesSpec(change) && leaves(change, ({ status }) => status?.images)) return;
+    enqueueWhere(change.object.metadata.namespace, isTerminating);
   });
 }
 
-/** Whether the guests of a pool are made from the same images and ISOs as before. */
-function keepsImages(change: Change<VmPool>): boolean {
-  return (
-    change.kind === 'updated' && isDeepStrictEqual(change.old.status?.images, change.object.status?.images)
-  );
+/**
+ * Namespaces in which a disk may have another use since a VM has changed. Statuses change all the time, and each disk that is being deleted is looked at with
+ * all VMs of its namespace.
+ */
+function namespacesConcerned(change: Change<Vm>): ReadonlySet<string> {
+  const { object } = change;
+  if (change.kind === 'updated' && usesSameDisks(change.old, object)) return new Set();
+  const versions = change.kind === 'updated' ? [change.old, object] : [object];
+  return new Set([object.metadata.namespace, ...versions.flatMap(configNamespaceIndex.configNamespace)]);
 }
 
 function waitsFor(disk: Disk, vm: string | undefined): boolean {

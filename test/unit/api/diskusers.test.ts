@@ -1,5 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { diskUsers, refuseWhileUsed, type UsedDisk, usedDisk } from '../../../src/api/diskusers.ts';
+import {
+  diskUsers,
+  refuseWhileUsed,
+  type UsedDisk,
+  usedDisk,
+  usesSameDisks,
+} from '../../../src/api/diskusers.ts';
 import type { Image, ImageStatus } from '../../../src/api/image.ts';
 import type { Vm, VmStatus } from '../../../src/api/vm.ts';
 import type { VmConfig } from '../../../src/api/vmconfig.ts';
@@ -323,4 +329,94 @@ test('a deletion is refused with who uses it', () => {
     }),
   );
   expect(() => refuseWhileUsed(disk, { ...users, pools: [] })).not.toThrow();
+});
+
+describe('whether a VM uses the same disks', () => {
+  const told = (reason: string, message = '') => [
+    aCondition('Booted'),
+    aCondition('Scheduled', { status: 'False', reason, message }),
+  ];
+  const placedFrom = { ...effective, imageName: 'golden', image: `${repository}@${digest('b')}` };
+  const there = aVm({ spec: { image: 'golden' }, status: { effective: placedFrom } });
+  const waiting = aVm({ spec: { image: 'golden' }, status: { conditions: told('PodRefused') } });
+  const withStatus = (vm: Vm, status: Partial<VmStatus>): Vm => ({
+    ...vm,
+    status: { ...vm.status, ...status },
+  });
+  const withSpec = (vm: Vm, spec: Partial<Vm['spec']>): Vm => ({ ...vm, spec: { ...vm.spec, ...spec } });
+  const running = (more: Partial<typeof placedFrom> & { iso?: string }): Vm =>
+    withStatus(there, { effective: { ...placedFrom, ...more } });
+
+  test.each<[what: string, before: Vm, now: Vm]>([
+    ['is placed', waiting, there],
+    ['runs from another image', there, running({ image: effective.image })],
+    ['runs from an Image of another name', there, running({ imageName: 'other' })],
+    ['runs from an Image of another namespace', there, running({ imageNamespace: 'ci' })],
+    ['has another medium', there, running({ iso: 'r.example.com/setup' })],
+    ['names another image', waiting, withSpec(waiting, { image: 'other' })],
+    ['takes its medium out', waiting, withSpec(waiting, { iso: '' })],
+    ['has another VMConfig', waiting, withSpec(waiting, { config: 'small' })],
+    ['has one of another namespace', waiting, withSpec(waiting, { configNamespace: 'ci' })],
+    [
+      'is told that its image is being deleted',
+      waiting,
+      withStatus(waiting, { conditions: told('ImageTerminating') }),
+    ],
+  ])('is asked where it %s: not the same', (_what, before, now) => {
+    expect([usesSameDisks(before, now), usesSameDisks(now, before)]).toEqual([false, false]);
+  });
+
+  test.each<[what: string, before: Vm, now: Vm]>([
+    ['says something else', waiting, withStatus(waiting, { conditions: told('PodRefused', 'again') })],
+    ['waits for something else', waiting, withStatus(waiting, { conditions: told('Unschedulable') })],
+    ['is suspended', there, withStatus(there, { powerState: 'Suspended' })],
+    ['is to be stopped', there, withSpec(there, { powerState: 'Stopped' })],
+    ['is larger', there, running({ cpu: 2 })],
+    [
+      'is being deleted',
+      there,
+      { ...there, metadata: { ...there.metadata, deletionTimestamp: '2026-11-01T10:00:00Z' } },
+    ],
+  ])('is asked where it %s: the same', (_what, before, now) => {
+    expect(usesSameDisks(before, now)).toBe(true);
+  });
+
+  /** Fields that are read of a VM, but those that are its own for ever. */
+  function readOf(vms: readonly Vm[], read: (vm: Vm) => void): Set<string> {
+    const fields = new Set<string>();
+    const watched = <T extends object>(object: T, path: string): T =>
+      new Proxy(object, {
+        get(target, key): unknown {
+          const value: unknown = Reflect.get(target, key);
+          if (typeof key === 'symbol' || typeof value === 'function') return value;
+          const at = /^\d+$/.test(key) ? path : `${path}.${key}`;
+          if (typeof value === 'object' && value !== null) return watched(value, at);
+          fields.add(at);
+          return value;
+        },
+      });
+    for (const vm of vms) read(watched(vm, 'vm'));
+    for (const own of ['name', 'namespace']) fields.delete(`vm.metadata.${own}`);
+    return fields;
+  }
+
+  test('is told by all that is read to find the users of a disk', () => {
+    const iso = { ...golden, field: 'iso' } as const;
+    const going = { ...golden, deletionTimestamp: '2026-11-01T10:00:00Z' };
+    const unknown = { ...golden, repositories: [] };
+    const vms = [
+      there,
+      waiting,
+      running({ image: effective.image }),
+      withSpec(waiting, { iso: 'golden' }),
+      withStatus(waiting, { conditions: told('ImageTerminating') }),
+      aVm({ spec: { image: undefined, config: 'small', configNamespace: 'team' } }),
+    ];
+    const byUsers = readOf(vms, (vm) => {
+      for (const disk of [golden, iso, empty, unknown, going]) usersOf(disk, { vms: [vm] });
+    });
+    const byComparison = readOf(vms, (vm) => void usesSameDisks(vm, vm));
+    expect([...byUsers]).toContain('vm.status.effective.imageNamespace');
+    expect([...byComparison]).toEqual(expect.arrayContaining([...byUsers]));
+  });
 });

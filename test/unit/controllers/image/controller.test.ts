@@ -3,13 +3,14 @@ import type { Pod, Secret } from '../../../../src/api/core.ts';
 import type { Image, ImageStatus } from '../../../../src/api/image.ts';
 import type { KubeObject } from '../../../../src/api/object.ts';
 import { images, pods, secrets, vmConfigs, vmPools, vms } from '../../../../src/api/resources.ts';
+import type { Vm } from '../../../../src/api/vm.ts';
 import type { VmPool } from '../../../../src/api/vmpool.ts';
 import type { Controller } from '../../../../src/controller/controller.ts';
 import { createImageControllers } from '../../../../src/controllers/image/controller.ts';
 import type { Change } from '../../../../src/kube/types.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 import { FakeInformers } from '../fakeinformers.ts';
-import { aVm } from '../vm/builders.ts';
+import { aCondition, aVm, effective } from '../vm/builders.ts';
 import { anImage, digest } from './builders.ts';
 
 let informers: FakeInformers;
@@ -115,15 +116,46 @@ describe('a change of a pod has looked at', () => {
 });
 
 describe('a change of a VM has looked at', () => {
-  test('what is saved of it, and what waits until nobody uses it', async () => {
-    const vm = aVm();
-    expect(await wokenBy(() => informers.of(vms).tell(updated(vm)))).toEqual(['changed', 'going', 'save']);
+  const placed = aVm({ status: { effective } });
+  const saved = ['changed', 'save'];
+  const said = (message: string) =>
+    aVm({ status: { effective, conditions: [aCondition('Ready', { message })] } });
+
+  test('what is saved of it', async () => {
+    const change = updated(said('6 s ago'), said('1 s ago'));
+    expect(await wokenBy(() => informers.of(vms).tell(change))).toEqual(saved);
   });
 
-  test('what waits for it in the namespace of its VMConfig', async () => {
+  test.each<[what: string, change: Change<Vm>]>([
+    ['is new', { kind: 'added', object: placed }],
+    ['is gone', { kind: 'deleted', object: placed }],
+    [
+      'runs from another disk',
+      updated(aVm({ status: { effective: { ...effective, image: 'a/b' } } }), placed),
+    ],
+    ['is placed', updated(placed, aVm())],
+    ['names another medium', updated(aVm({ spec: { iso: 'setup' } }), aVm())],
+  ])('what is saved of it, and what waits until nobody uses it, where it %s', async (_what, change) => {
+    expect(await wokenBy(() => informers.of(vms).tell(change))).toEqual(['changed', 'going', 'save']);
+  });
+
+  describe('of another namespace than its VMConfig', () => {
     const vm = aVm({ spec: { config: 'small', configNamespace: 'other' } });
-    const expected = ['changed', 'going', 'other/going', 'save'];
-    expect(await wokenBy(() => informers.of(vms).tell(updated(vm)))).toEqual(expected);
+
+    test('what is being deleted there, where it uses other disks', async () => {
+      const change = updated({ ...vm, status: { effective } }, vm);
+      const expected = ['changed', 'going', 'other/going', 'save'];
+      expect(await wokenBy(() => informers.of(vms).tell(change))).toEqual(expected);
+    });
+
+    test('what is being deleted where its VMConfig was, where another VM has its name', async () => {
+      const expected = ['changed', 'going', 'other/going', 'save'];
+      expect(await wokenBy(() => informers.of(vms).tell(updated(aVm(), vm)))).toEqual(expected);
+    });
+
+    test('nothing there, where it uses the same', async () => {
+      expect(await wokenBy(() => informers.of(vms).tell(updated(vm)))).toEqual(saved);
+    });
   });
 });
 
