@@ -1,6 +1,7 @@
 import type { Node, Pod } from '../../api/core.ts';
 import { configNamespaceIndex } from '../../api/configkey.ts';
 import { annotations, labels, objectNames } from '../../api/meta.ts';
+import { isTerminating } from '../../api/owner.ts';
 import {
   images,
   isos,
@@ -21,6 +22,7 @@ import type { Runtime } from '../../controller/runtime.ts';
 import type { Change, Informer } from '../../kube/types.ts';
 import { Inventory } from '../../placement/inventory.ts';
 import { nodeFacts } from '../../placement/nodefacts.ts';
+import { vmNameOf } from '../image/names.ts';
 import { readByUsers } from '../image/nameddisk.ts';
 import { accountPods, podNameIndex, vmsNamedBy } from './accounting.ts';
 import { DeployBackoff } from './deploybackoff.ts';
@@ -350,13 +352,12 @@ function followSources(
     });
   followDisks('image', caches.images);
   followDisks('iso', caches.isos);
-  caches.images.onChange(({ object }) => {
-    // Their pods stay for what is made of their disks.
-    enqueueWhere(
-      object.metadata.namespace,
-      (vm) =>
-        vm.metadata.deletionTimestamp !== undefined || (isAsleep(vm) && vm.status?.podName !== undefined),
-    );
+  caches.images.onChange((change) => {
+    const { namespace } = change.object.metadata;
+    for (const name of vmsWanted(change)) {
+      const vm = caches.vms.get(name, namespace);
+      if (vm !== undefined && mayWaitForSave(vm)) controller.enqueue(keyOf(vm));
+    }
   });
   resolver?.onCredential((namespace) => wakeUnplaced(namespace));
   caches.pullSecrets.onChange(({ object }) => {
@@ -364,6 +365,17 @@ function followSources(
     wakeUnplaced(namespace);
     enqueueWhere(namespace, (vm) => !isBooted(vm));
   });
+}
+
+/** Names of the VMs whose disks an Image is made from, or was to be before a commit was withdrawn. */
+function vmsWanted(change: Change<Image>): ReadonlySet<string> {
+  const versions = change.kind === 'updated' ? [change.old, change.object] : [change.object];
+  return new Set(versions.map(vmNameOf).filter((name) => name !== undefined));
+}
+
+/** Its pod stays for what is made of its disk. */
+function mayWaitForSave(vm: Vm): boolean {
+  return isTerminating(vm) || (isAsleep(vm) && vm.status?.podName !== undefined);
 }
 
 function followNodes(

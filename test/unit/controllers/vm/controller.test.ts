@@ -134,6 +134,53 @@ describe('VMs without a pod', () => {
   });
 });
 
+describe('VMs that may wait until their disk is saved', () => {
+  let woken: Set<string>;
+  const deleted = { deletionTimestamp: '2026-11-01T10:00:00Z' };
+  const going = (name: string, namespace = 'team'): Vm => {
+    const vm = refused(name, {}, namespace);
+    return { ...vm, metadata: { ...vm.metadata, ...deleted }, status: { podName: `svc3-vm-${name}` } };
+  };
+  const save = (vm: string, progress: number): Image =>
+    anImage({ vm: { name: vm, mode: 'Save' } }, working(progress), { name: 'save', uid: 'save' });
+  const commit = (vm: string, progress: number): Image => {
+    const image = golden({ ...stored, progress });
+    return { ...image, spec: { ...image.spec, commit: { vm, request: '1' } } };
+  };
+
+  beforeEach(() => {
+    woken = new Set();
+    const asleep = refused('asleep');
+    informers.of(vms).objects = [
+      going('web'),
+      going('db'),
+      going('web', 'other'),
+      {
+        ...asleep,
+        spec: { ...asleep.spec, powerState: 'Suspended' },
+        status: { powerState: 'Suspended', suspendedTo: 'Disk', podName: 'svc3-vm-asleep' },
+      },
+      { ...refused('running'), status: { powerState: 'Running', podName: 'svc3-vm-running' } },
+    ];
+    controller.enqueue = (key) => void woken.add(key);
+  });
+
+  test.each<[what: string, change: Change<Image>, expected: string[]]>([
+    ['a save of one', updated(save('web', 10), save('web', 11)), ['team/web']],
+    ['a commit of one', updated(commit('web', 10), commit('web', 11)), ['team/web']],
+    ['a commit that is of another now', updated(commit('web', 10), commit('db', 0)), ['team/db', 'team/web']],
+    ['a commit that is withdrawn', updated(commit('web', 10), golden(stored)), ['team/web']],
+    ['a save of one that is asleep', updated(save('asleep', 10), save('asleep', 11)), ['team/asleep']],
+    ['a save of one that runs', updated(save('running', 10), save('running', 11)), []],
+    ['a save of none that is there', updated(save('gone', 10), save('gone', 11)), []],
+    ['a save that is gone', { kind: 'deleted', object: save('web', 10) }, ['team/web']],
+    ['what is pulled', updated(golden(working(10)), golden(working(11))), []],
+  ])('are looked at, and no others, where the disk is wanted for %s', async (_what, change, expected) => {
+    informers.of(images).tell(change);
+    expect([...woken].toSorted()).toEqual(expected);
+  });
+});
+
 describe('the backoff of a VM that was refused a pod', () => {
   const anIso = (status: ImageStatus, name = 'golden'): Iso => {
     const { metadata } = golden(status, { name });
