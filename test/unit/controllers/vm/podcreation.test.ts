@@ -62,7 +62,7 @@ beforeEach(() => {
   create.mockImplementation(async (_, pod) => ({ ...pod, metadata: storedMeta(pod.metadata) }));
   patch.mockImplementation(async (_, __, { body }) => ({ ...aVm(), metadata: body.metadata }));
   inventory = new Inventory(ranges);
-  waiting = new WaitingVms(inventory, woken);
+  waiting = new WaitingVms(inventory, woken, { now: () => 0 });
   backoff = new DeployBackoff(() => nowMs);
 });
 

@@ -216,7 +216,7 @@ describe('a pass over a pool', () => {
   test('waits for no VM that fits nowhere, whose ever it is', async () => {
     inventory = new Inventory(settings.portRanges);
     inventory.setNode(freeNode('n1'));
-    const waiting = new WaitingVms(inventory, vi.fn());
+    const waiting = new WaitingVms(inventory, vi.fn(), { now: () => 0 });
     const request = aRequest({ tag: 'there-is-none', tagRequired: true });
     waiting.add('other', { key: 'other/vm', created: bornAt, request, told: '' });
     retry = () => waiting.retry();
