@@ -16,6 +16,8 @@ import type { NodeVerdict } from '../placement/explain.ts';
 export interface ExplanationOptions {
   /** Whether the verdicts of nodes are in it, which take lists of all nodes, pods and VMs of the cluster; they are unless it is false. */
   readonly nodes?: boolean | undefined;
+  /** Nobody waits for it any more: its lists are ended. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
@@ -26,24 +28,18 @@ export async function explain(
   client: KubeClient,
   namespace: string,
   name: string,
-  { nodes: hasNodes = true }: ExplanationOptions = {},
+  { nodes: hasNodes = true, signal }: ExplanationOptions = {},
 ): Promise<Explanation> {
   const vm = await client.get(vms, name, namespace);
-  const about = async (kind: string, regarding: string) => {
-    const fieldSelector = `regarding.kind=${kind},regarding.name=${regarding}`;
-    try {
-      return (await client.list(events, { namespace, fieldSelector, transform: slimObject })).items;
-    } catch (error) {
-      if (isSvc3Error(error, 'Forbidden')) return [];
-      throw error;
-    }
-  };
   const podName = vm.status?.podName;
-  const [verdicts, ...found] = await Promise.all([
-    hasNodes ? verdictsOf(client, vm) : undefined,
-    about('VM', name),
-    ...(podName === undefined ? [] : [about('Pod', podName)]),
-  ]);
+  const [verdicts, ...found] = await endingTogether(signal, (ending) => {
+    const about = (kind: string, regarding: string) => eventsOf(client, namespace, kind, regarding, ending);
+    return Promise.all([
+      hasNodes ? verdictsOf(client, vm, ending) : undefined,
+      about('VM', name),
+      ...(podName === undefined ? [] : [about('Pod', podName)]),
+    ]);
+  });
   // Another VM had the name before: its events are kept for an hour.
   const made = Date.parse(vm.metadata.creationTimestamp ?? '') || 0;
   const shown = found
@@ -66,10 +62,48 @@ export async function explain(
 }
 
 /**
+ * Gives `work` a signal that is aborted with `outer`, and when `work` fails: what it has begun besides is of no use then.
+ * @throws the error of `work`
+ */
+async function endingTogether<T>(
+  outer: AbortSignal | undefined,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const failing = new AbortController();
+  try {
+    return await work(outer === undefined ? failing.signal : AbortSignal.any([outer, failing.signal]));
+  } catch (error) {
+    failing.abort(error);
+    throw error;
+  }
+}
+
+/** Empty for who may not see them. */
+async function eventsOf(
+  client: KubeClient,
+  namespace: string,
+  kind: string,
+  regarding: string,
+  signal: AbortSignal,
+): Promise<readonly Event[]> {
+  const fieldSelector = `regarding.kind=${kind},regarding.name=${regarding}`;
+  try {
+    return (await client.list(events, { namespace, fieldSelector, transform: slimObject, signal })).items;
+  } catch (error) {
+    if (isSvc3Error(error, 'Forbidden')) return [];
+    throw error;
+  }
+}
+
+/**
  * What placement would say of every node now; undefined for who may not see nodes, and pods and VMs of all namespaces, or the VMConfig and
  * VMPool that say what a VM asks for before it is placed.
  */
-async function verdictsOf(client: KubeClient, named: Vm): Promise<readonly NodeVerdict[] | undefined> {
+async function verdictsOf(
+  client: KubeClient,
+  named: Vm,
+  signal: AbortSignal,
+): Promise<readonly NodeVerdict[] | undefined> {
   try {
     // Placement is only loaded for who asks.
     const [{ explainVm, imageNameOf, requestedVm }, { vmSettingsFrom }, { slimPod }] = await Promise.all([
@@ -80,14 +114,16 @@ async function verdictsOf(client: KubeClient, named: Vm): Promise<readonly NodeV
     const isPlaced = named.status?.effective !== undefined;
     const vm = isPlaced ? named : requestedVm(named, await poolOf(client, named));
     const key = isPlaced ? undefined : configKeyOf(vm);
-    const [settings, inventory, running, all, config] = await Promise.all([
-      client.get(configMaps, objectNames.settings, namespaces.system),
-      // Kubelets and administrators make them: none is larger than some 20 KB.
-      client.list(nodes, { pageSize: 500 }),
-      client.list(pods, { transform: slimPod }),
-      client.list(vms, { transform: slimObject }),
-      key === undefined ? undefined : client.get(vmConfigs, key.name, key.namespace),
-    ]);
+    const [settings, inventory, running, all, config] = await endingTogether(signal, (ending) =>
+      Promise.all([
+        client.get(configMaps, objectNames.settings, namespaces.system),
+        // Kubelets and administrators make them: none is larger than some 20 KB.
+        client.list(nodes, { pageSize: 500, signal: ending }),
+        client.list(pods, { transform: slimPod, signal: ending }),
+        client.list(vms, { transform: slimObject, signal: ending }),
+        key === undefined ? undefined : client.get(vmConfigs, key.name, key.namespace),
+      ]),
+    );
     return explainVm({
       vm,
       config,

@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { Svc3Error } from '../../errors.ts';
 import type { HeldBytes } from './bytebudget.ts';
 import type { Route } from './route.ts';
 import type { Caller } from './caller.ts';
@@ -44,7 +45,8 @@ export class RequestState {
 
   hangUp(): void {
     this.#gone = true;
-    this.#hungUp?.abort(new Error('the client hung up'));
+    // No fault of the server's: nobody is to read of it in the log.
+    this.#hungUp?.abort(new Svc3Error('BadRequest', 'the client hung up'));
   }
 }
 

@@ -30,8 +30,8 @@ export const explainVm = defineRoute({
   bodyKind: 'none',
   replies: { 200: { description: 'The explanation.', schema: vmSchemas.explanation } },
   permission: vmRight('get'),
-  handler: async ({ params: { namespace, vm }, query, caller }) => ({
-    body: await explain(caller.client, namespace, vm, query),
+  handler: async ({ params: { namespace, vm }, query, caller, signal }) => ({
+    body: await explain(caller.client, namespace, vm, { ...query, signal }),
   }),
 });
 

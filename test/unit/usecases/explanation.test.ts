@@ -1,9 +1,9 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import type { Event, Node } from '../../../src/api/core.ts';
 import { namespaces } from '../../../src/api/meta.ts';
 import type { Vm } from '../../../src/api/vm.ts';
 import { Svc3Error } from '../../../src/errors.ts';
-import type { KubeClient } from '../../../src/kube/types.ts';
+import type { KubeClient, ListOptions } from '../../../src/kube/types.ts';
 import { explain } from '../../../src/usecases/explanation.ts';
 import { storedMeta } from '../../support/storedmeta.ts';
 import { aVm, effective } from '../controllers/vm/builders.ts';
@@ -34,10 +34,12 @@ interface World {
   /** `resource namespace/name`, or `resource namespace` of a list: what is there; all else is empty or missing. */
   readonly objects?: Readonly<Record<string, unknown>>;
   readonly forbidden?: readonly string[];
+  /** Resources whose list has another page, however many were read. */
+  readonly endless?: readonly string[];
 }
 
 /** What a caller sees of it, with the addresses that were asked for. */
-function clientOf({ vm, objects = {}, forbidden = [] }: World) {
+function clientOf({ vm, objects = {}, forbidden = [], endless = [] }: World) {
   const asked: string[] = [];
   const there: Record<string, unknown> = {
     'vms team/web': vm,
@@ -53,15 +55,26 @@ function clientOf({ vm, objects = {}, forbidden = [] }: World) {
   const notFound = () => {
     throw new Svc3Error('NotFound', 'not there');
   };
+  const signals = new Map<string, AbortSignal>();
   const client = {
     get: ({ plural }: { plural: string }, name: string, namespace?: string) =>
       look(plural, namespace === undefined ? name : `${namespace}/${name}`, notFound),
     list: async (
       { plural }: { plural: string },
-      { namespace = '', fieldSelector = '' }: { namespace?: string; fieldSelector?: string } = {},
-    ) => ({ items: await look(plural, `${namespace}${fieldSelector && ` ${fieldSelector}`}`, () => []) }),
+      { namespace = '', fieldSelector = '', signal }: ListOptions = {},
+    ) => {
+      if (signal !== undefined) signals.set(plural, signal);
+      const page = () => look(plural, `${namespace}${fieldSelector && ` ${fieldSelector}`}`, () => []);
+      const items = await page();
+      if (!endless.includes(plural)) return { items };
+      for (;;) {
+        await new Promise((resolve) => setImmediate(resolve));
+        signal?.throwIfAborted();
+        await page();
+      }
+    },
   };
-  return { client: client as unknown as KubeClient, asked };
+  return { client: client as unknown as KubeClient, asked, signals };
 }
 
 const nodesOf = async (world: World) =>
@@ -130,6 +143,43 @@ describe('the verdicts of nodes on a VM that is not placed yet', () => {
     const { client, asked } = clientOf({ vm });
     expect((await explain(client, 'team', 'web')).nodes).toHaveLength(1);
     expect(asked.filter((what) => what.startsWith('vmconfigs'))).toEqual([]);
+  });
+});
+
+describe('lists that nobody needs any more are ended', () => {
+  const endless = ['pods', 'vms'];
+  const pages = (asked: readonly string[]) => asked.filter((what) => what === 'pods ').length;
+
+  test('where one of them is refused', async () => {
+    const { client, asked, signals } = clientOf({ vm: aVm(), forbidden: ['nodes'], endless });
+    expect((await explain(client, 'team', 'web')).nodes).toBeUndefined();
+    for (const resource of endless) expect(signals.get(resource)?.aborted).toBe(true);
+    expect(pages(asked)).toBe(1);
+    // The events are for those, too, who may not see nodes.
+    expect(signals.get('events')?.aborted).toBe(false);
+  });
+
+  test('where the events cannot be had', async () => {
+    const world = clientOf({ vm: aVm(), endless });
+    const list: KubeClient['list'] = (resource, options) =>
+      resource.plural === 'events'
+        ? Promise.reject(new Svc3Error('Timeout', 'no answer'))
+        : world.client.list(resource, options);
+    const explaining = explain({ ...world.client, list }, 'team', 'web');
+    await expect(explaining).rejects.toMatchObject({ reason: 'Timeout' });
+    await vi.waitFor(() => expect(world.signals.get('pods')?.aborted).toBe(true));
+    expect(pages(world.asked)).toBeLessThanOrEqual(1);
+  });
+
+  test('where who asked has gone', async () => {
+    const { client, asked, signals } = clientOf({ vm: aVm(), endless: [...endless, 'nodes', 'events'] });
+    const leaving = new AbortController();
+    const explaining = explain(client, 'team', 'web', { signal: leaving.signal });
+    await vi.waitFor(() => expect(pages(asked)).toBeGreaterThan(1));
+    leaving.abort(new Svc3Error('BadRequest', 'the client hung up'));
+    await expect(explaining).rejects.toMatchObject({ message: 'the client hung up' });
+    for (const resource of ['nodes', 'pods', 'vms', 'events'])
+      expect(signals.get(resource)?.aborted).toBe(true);
   });
 });
 

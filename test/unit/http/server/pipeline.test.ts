@@ -463,6 +463,28 @@ describe('a refusal', () => {
     ]);
   });
 
+  test('that only a hung up client has caused is not logged', async () => {
+    serve();
+    const failed = vi.fn();
+    handler.mockImplementation(async ({ signal }) => {
+      const hungUp = new Promise<never>((_, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason as Error));
+      });
+      return hungUp.catch((error: unknown) => {
+        failed();
+        throw error;
+      });
+    });
+    const gone = new AbortController();
+    const asking = app.inject({ method: 'GET', url, headers: { authorization }, signal: gone.signal });
+    await vi.waitFor(() => expect(handler).toHaveBeenCalled());
+    gone.abort();
+    await expect(asking).rejects.toThrow();
+    await vi.waitFor(() => expect(failed).toHaveBeenCalled());
+    await setImmediate();
+    for (const said of Object.values(log)) expect(said).not.toHaveBeenCalled();
+  });
+
   test.each<[string, Svc3Error, string | undefined]>([
     ['when there is room', new Svc3Error('TooManyRequests', 'x', { details: { retryAfterSeconds: 7 } }), '7'],
     ['after a second where nobody knows', new Svc3Error('ServiceUnavailable', 'x'), '1'],
