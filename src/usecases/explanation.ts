@@ -106,11 +106,12 @@ async function verdictsOf(
 ): Promise<readonly NodeVerdict[] | undefined> {
   try {
     // Placement is only loaded for who asks.
-    const [{ explainVm, imageNameOf, requestedVm }, { vmSettingsFrom }, { slimPod }] = await Promise.all([
-      import('../controllers/vm/explain/explain.ts'),
-      import('../controllers/vm/environment.ts'),
-      import('../controllers/vm/pod/slimpod.ts'),
-    ]);
+    const [{ explainVm, imageNameOf, podOwner, requestedVm }, { vmSettingsFrom }, { countedPod }] =
+      await Promise.all([
+        import('../controllers/vm/explain/explain.ts'),
+        import('../controllers/vm/environment.ts'),
+        import('../controllers/vm/pod/slimpod.ts'),
+      ]);
     const isPlaced = named.status?.effective !== undefined;
     const vm = isPlaced ? named : requestedVm(named, await poolOf(client, named));
     const key = isPlaced ? undefined : configKeyOf(vm);
@@ -119,8 +120,8 @@ async function verdictsOf(
         client.get(configMaps, objectNames.settings, namespaces.system),
         // Kubelets and administrators make them: none is larger than some 20 KB.
         client.list(nodes, { pageSize: 500, signal: ending }),
-        client.list(pods, { transform: slimPod, signal: ending }),
-        client.list(vms, { transform: slimObject, signal: ending }),
+        client.list(pods, { transform: countedPod, signal: ending }),
+        client.list(vms, { transform: podOwner, signal: ending }),
         key === undefined ? undefined : client.get(vmConfigs, key.name, key.namespace),
       ]),
     );

@@ -1,12 +1,13 @@
 import { describe, expect, test, vi } from 'vitest';
 import type { Event, Node } from '../../../src/api/core.ts';
+import type { KubeObject } from '../../../src/api/object.ts';
 import { namespaces } from '../../../src/api/meta.ts';
 import type { Vm } from '../../../src/api/vm.ts';
 import { Svc3Error } from '../../../src/errors.ts';
 import type { KubeClient, ListOptions } from '../../../src/kube/types.ts';
 import { explain } from '../../../src/usecases/explanation.ts';
 import { storedMeta } from '../../support/storedmeta.ts';
-import { aVm, effective } from '../controllers/vm/builders.ts';
+import { aPod, aVm, effective } from '../controllers/vm/builders.ts';
 import { aPool, aPoolVm } from '../controllers/vmpool/builders.ts';
 
 const node: Node = {
@@ -56,16 +57,20 @@ function clientOf({ vm, objects = {}, forbidden = [], endless = [] }: World) {
     throw new Svc3Error('NotFound', 'not there');
   };
   const signals = new Map<string, AbortSignal>();
+  const kept = new Map<string, readonly KubeObject[]>();
   const client = {
     get: ({ plural }: { plural: string }, name: string, namespace?: string) =>
       look(plural, namespace === undefined ? name : `${namespace}/${name}`, notFound),
     list: async (
       { plural }: { plural: string },
-      { namespace = '', fieldSelector = '', signal }: ListOptions = {},
+      { namespace = '', fieldSelector = '', signal, transform = (object) => object }: ListOptions = {},
     ) => {
       if (signal !== undefined) signals.set(plural, signal);
-      const page = () => look(plural, `${namespace}${fieldSelector && ` ${fieldSelector}`}`, () => []);
+      const where = `${namespace}${fieldSelector && ` ${fieldSelector}`}`;
+      const page = async () =>
+        ((await look(plural, where, () => [])) as KubeObject[]).map((item) => transform(item));
       const items = await page();
+      kept.set(plural, items);
       if (!endless.includes(plural)) return { items };
       for (;;) {
         await new Promise((resolve) => setImmediate(resolve));
@@ -74,7 +79,7 @@ function clientOf({ vm, objects = {}, forbidden = [], endless = [] }: World) {
       }
     },
   };
-  return { client: client as unknown as KubeClient, asked, signals };
+  return { client: client as unknown as KubeClient, asked, signals, kept };
 }
 
 const nodesOf = async (world: World) =>
@@ -144,6 +149,25 @@ describe('the verdicts of nodes on a VM that is not placed yet', () => {
     expect((await explain(client, 'team', 'web')).nodes).toHaveLength(1);
     expect(asked.filter((what) => what.startsWith('vmconfigs'))).toEqual([]);
   });
+});
+
+test('of the pods and VMs of the cluster the verdicts need little', async () => {
+  const long = 'x'.repeat(10_000);
+  const owner = { apiVersion: 'svc3.dev/v1', kind: 'VM', name: 'b', uid: 'b', controller: true };
+  const standby = 'svc3-standby-1';
+  const own = aPod({ metadata: { name: standby, ownerReferences: [owner], annotations: { long } } });
+  const other = aVm({
+    metadata: { name: 'b', uid: 'b', annotations: { 'svc3.dev/note': long } },
+    spec: { image: long },
+    status: { podName: standby },
+  });
+  const objects = { 'pods ': [own], 'vms ': [other] };
+  const { client, kept } = clientOf({ vm: aVm({ spec: { cpu: 4 } }), objects });
+  // It is bound to no node: that it counts is told by its affinity, and by the VM whose pod it is.
+  const { nodes } = await explain(client, 'team', 'web');
+  expect(nodes).toMatchObject([{ fits: false, reasons: ['Insufficient cpu'] }]);
+  for (const resource of ['pods', 'vms'])
+    expect(JSON.stringify(kept.get(resource)).length).toBeLessThan(2_000);
 });
 
 describe('lists that nobody needs any more are ended', () => {

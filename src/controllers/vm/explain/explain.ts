@@ -25,10 +25,21 @@ export interface ExplainInput {
   /** The Image of the VM's namespace that it names. */
   readonly image?: Image | undefined;
   readonly nodes: readonly Node[];
+  /** Of all namespaces; what `countedPod` keeps of them is enough. */
   readonly pods: readonly Pod[];
-  /** Of all namespaces. */
+  /** Of all namespaces; what `podOwner` keeps of them is enough. */
   readonly vms: readonly Vm[];
   readonly settings: VmSettings;
+}
+
+/** Of a VM only what tells which pod is its own. */
+export function podOwner({ metadata, spec: { powerState }, status }: Vm): Vm {
+  const { name, namespace, uid, resourceVersion } = metadata;
+  return {
+    metadata: { name, namespace, uid, resourceVersion },
+    spec: { powerState },
+    status: { podName: status?.podName },
+  };
 }
 
 /** A VM as it says itself what is asked for it: before one of a pool is placed, that is in the template. */

@@ -16,9 +16,14 @@ function isOfVm({ ownerReferences = [] }: Pod['metadata']): boolean {
  */
 export function slimPod(pod: Pod): Pod {
   const { managedFields: _managedFields, ...metadata } = pod.metadata;
-  if (isOfVm(metadata)) return { ...pod, metadata };
-  const { name, namespace, uid, resourceVersion, ownerReferences, deletionTimestamp } = metadata;
-  const { labels } = slimWithLabels(pod).metadata;
+  return isOfVm(metadata) ? { ...pod, metadata } : countedPod(pod);
+}
+
+/** Of any pod only what placement counts, and labels; of a VM's and of a pool's all labels, and affinity, which says where it is to run and beside whom not. */
+export function countedPod(pod: Pod): Pod {
+  const { name, namespace, uid, resourceVersion, ownerReferences, deletionTimestamp } = pod.metadata;
+  const isOurs = isOfVm(pod.metadata);
+  const { labels } = isOurs ? pod.metadata : slimWithLabels(pod).metadata;
   // What the kubelet says of a resize is in the requests; without its status, of which there is one for each container.
   const { nodeName, overhead, resources, hostNetwork, containers, initContainers } = countedSpec(pod);
   return defined({
@@ -36,6 +41,7 @@ export function slimPod(pod: Pod): Pod {
       overhead,
       resources: slimResources(resources),
       hostNetwork,
+      affinity: isOurs ? pod.spec.affinity : undefined,
       containers: containers.map(slimContainer),
       initContainers: initContainers?.map(slimContainer),
     }) as Pod['spec'],

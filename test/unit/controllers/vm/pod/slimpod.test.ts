@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Pod } from '../../../../../src/api/core.ts';
-import { slimPod } from '../../../../../src/controllers/vm/pod/slimpod.ts';
+import { countedPod, slimPod } from '../../../../../src/controllers/vm/pod/slimpod.ts';
 import { podFacts } from '../../../../../src/placement/podfacts.ts';
 import { storedMeta } from '../../../../support/storedmeta.ts';
 import { aPod } from '../builders.ts';
@@ -113,5 +113,22 @@ describe('what is kept of a pod', () => {
   test('of one that has no status yet is as little', () => {
     const { status: _, ...pod } = podOf(undefined);
     expect(slimPod(pod as Pod).status).toEqual({});
+  });
+});
+
+describe('what is counted of a pod', () => {
+  test.each(['VM', 'VMPool'])('of a %s is as much as of the whole pod, also before it is bound', (kind) => {
+    const labels = { long: 'x'.repeat(3_000) };
+    const whole = aPod({ metadata: { ownerReferences: owner(kind), annotations: labels, labels } });
+    const counted = countedPod(whole);
+    expect(podFacts(counted, 'u')).toEqual(podFacts(whole, 'u'));
+    expect(podFacts(counted, 'u')?.node).toBe('n1');
+    expect(counted.metadata).not.toHaveProperty('annotations');
+    expect(JSON.stringify(counted).length - 3_000).toBeLessThan(1_500);
+  });
+
+  test('of another is what is kept of it', () => {
+    const pod = podOf(undefined);
+    expect(countedPod(pod)).toEqual(slimPod(pod));
   });
 });
