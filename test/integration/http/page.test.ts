@@ -1,5 +1,5 @@
 import type { ServerHttp2Session } from 'node:http2';
-import type { Route } from 'playwright-core';
+import type { Page, Request, Route } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   images,
@@ -12,6 +12,7 @@ import {
 import { clusterRoles } from '../../support/resources.ts';
 import type { VmPoolStatus } from '../../../src/api/vmpool.ts';
 import { ifFound, isSvc3Error } from '../../../src/errors.ts';
+import { explain } from '../../../src/usecases/explanation.ts';
 import { liveAddress } from '../../../src/http/ui/page/live.ts';
 import { condition, reportVm, runningStatus, runningVm } from '../../support/api.ts';
 import { identity } from '../../support/identity.ts';
@@ -266,34 +267,117 @@ describe('one VM', () => {
     expect(watched.faults).toEqual([]);
   });
 
-  test('is asked about without the nodes once it has one, and less often while it has none', async () => {
+  /** What the page asks of why a VM is as it is, and how many seconds of its clock, which goes on by itself, too, it takes. */
+  const asking = async (page: Page) => {
+    const asked: string[] = [];
+    const underWay = new Set<Request>();
+    const isMeant = (request: Request) => new URL(request.url()).pathname.endsWith('/explain');
+    page.on('request', (request) => {
+      if (!isMeant(request)) return;
+      const { pathname, search } = new URL(request.url());
+      asked.push(`${pathname.split('/').at(-2)}${search}`);
+      underWay.add(request);
+    });
+    page.on('requestfinished', (request) => underWay.delete(request));
+    page.on('requestfailed', (request) => underWay.delete(request));
+    await page.clock.install();
+    const now = () => page.evaluate<number>('Date.now()');
+    let since = await now();
+    return {
+      asked,
+      underWay,
+      async begin() {
+        asked.length = 0;
+        since = await now();
+      },
+      seconds: async () => ((await now()) - since) / 1000,
+      count: (what: string) => asked.filter((one) => one === what).length,
+      /** The page has every answer. */
+      async answered() {
+        await expect.poll(() => underWay.size).toBe(0);
+        await page.evaluate('fetch("/ui/session").then((reply) => reply.text())');
+      },
+    };
+  };
+
+  test('is asked about without the nodes once it has one, and less often about them while it has none', async () => {
     await runningVm(api, namespace, 'placed');
     const unplaced = await it.aVm('unplaced');
     await reportVm(cluster.client, unplaced, pending('no node has 900 free CPUs'));
     const { page, watched } = await it.visitAs(cluster.adminToken);
-    const asked: string[] = [];
-    page.on('request', (request) => {
-      const { pathname, search } = new URL(request.url());
-      if (pathname.endsWith('/explain')) asked.push(`${pathname.split('/').at(-2)}${search}`);
-    });
-    await page.clock.install();
-    const now = () => page.evaluate<number>('Date.now()');
-    /** What is asked after it was opened, and in how many seconds of the page's clock, which goes on by itself, too. */
-    const askedAbout = async (name: string) => {
+    const { asked, begin, seconds, count, answered } = await asking(page);
+    /** For how many seconds it was watched after it was opened. */
+    const watchedFor = async (name: string) => {
       await page.getByRole('link', { name, exact: true }).click();
       await page.getByRole('cell', { name: 'Scheduled', exact: true }).waitFor();
-      asked.length = 0;
-      const opened = await now();
-      for (let at = 0; at < 20; at += 1) await page.clock.runFor(3_000);
-      return { what: [...asked], seconds: ((await now()) - opened) / 1000 };
+      await begin();
+      for (let at = 0; at < 20; at += 1) {
+        await page.clock.runFor(3_000);
+        await answered();
+      }
+      return seconds();
     };
-    const before = await askedAbout('unplaced');
-    expect(new Set(before.what)).toEqual(new Set(['unplaced']));
-    expect(before.what.length).toBeLessThanOrEqual(1 + before.seconds / 15);
+    const before = await watchedFor('unplaced');
+    expect(new Set(asked)).toEqual(new Set(['unplaced', 'unplaced?nodes=false']));
+    expect(count('unplaced')).toBeLessThanOrEqual(1 + before / 15);
+    expect(count('unplaced')).toBeGreaterThan(before / 15 - 2);
     await page.getByRole('link', { name: 'VMs', exact: true }).click();
-    const after = await askedAbout('placed');
-    expect(new Set(after.what)).toEqual(new Set(['placed?nodes=false']));
-    expect(after.what.length).toBeGreaterThan(after.seconds / 5 - 2);
+    const after = await watchedFor('placed');
+    expect(new Set(asked)).toEqual(new Set(['placed?nodes=false']));
+    expect(asked.length).toBeGreaterThan(after / 5 - 2);
+    expect(watched.faults).toEqual([]);
+  });
+
+  test('is asked about without the nodes when it changes, however often, and what they said stays', async () => {
+    const vm = await it.aVm('changing');
+    await reportVm(cluster.client, vm, pending('no node has 900 free CPUs'));
+    const { page, watched } = await it.visitAs(cluster.adminToken);
+    // The cluster of this test has no nodes.
+    const nodes = [{ node: 'n1', fits: false, reasons: ['Insufficient cpu'] }];
+    await page.route('**/changing/explain', async (route) => {
+      const found = await explain(cluster.client, namespace, 'changing', { nodes: false });
+      await route.fulfill({ json: { ...found, nodes } });
+    });
+    const { begin, seconds, count, answered } = await asking(page);
+    await page.getByRole('link', { name: 'changing', exact: true }).click();
+    const verdict = page.getByRole('cell', { name: 'Insufficient cpu' });
+    await verdict.waitFor();
+    await begin();
+    for (let at = 0; at < 30; at += 1) {
+      await reportVm(cluster.client, vm, pending(`${at} nodes have no 900 free CPUs`));
+      await page.getByRole('cell', { name: `${at} nodes have no 900 free CPUs`, exact: true }).waitFor();
+      expect(await verdict.count()).toBe(1);
+      await page.clock.runFor(1_000);
+      await answered();
+    }
+    expect(count('changing')).toBeLessThanOrEqual(1 + (await seconds()) / 15);
+    expect(count('changing?nodes=false')).toBeGreaterThan(20);
+    expect(watched.faults).toEqual([]);
+  });
+
+  test('is asked about once at a time, and not for who has left it', async () => {
+    const vm = await it.aVm('held');
+    await reportVm(cluster.client, vm, pending('no node has 900 free CPUs'));
+    const { page, watched } = await it.visitAs(cluster.adminToken);
+    const { asked, underWay } = await asking(page);
+    const held: Route[] = [];
+    await page.route('**/held/explain*', (route) => void held.push(route));
+    const open = () => page.getByRole('link', { name: 'held', exact: true }).click();
+    await open();
+    await expect.poll(() => asked).toEqual(['held']);
+    for (let at = 0; at < 20; at += 1) {
+      await reportVm(cluster.client, vm, pending(`${at} nodes have no 900 free CPUs`));
+      await page.getByText(`${at} nodes have no 900 free CPUs`).first().waitFor();
+      await page.clock.runFor(3_000);
+    }
+    expect(asked).toEqual(['held']);
+    await held[0]?.continue();
+    // It has changed since the question.
+    await expect.poll(() => asked).toEqual(['held', 'held?nodes=false']);
+    await page.getByRole('link', { name: 'VMs', exact: true }).click();
+    await expect.poll(() => underWay.size).toBe(0);
+    expect(held[1]?.request().failure()?.errorText).toBe('net::ERR_ABORTED');
+    expect(asked).toHaveLength(2);
     expect(watched.faults).toEqual([]);
   });
 

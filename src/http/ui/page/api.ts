@@ -57,6 +57,7 @@ function warningsIn(header: string | null): string[] {
 /**
  * Calls the server with the session of the page.
  * @param path - below this origin
+ * @param signal - gives it up
  * @throws ApiError
  */
 export async function call<T>(
@@ -64,11 +65,13 @@ export async function call<T>(
   path: string,
   body?: unknown,
   headers: Readonly<Record<string, string>> = {},
+  signal?: AbortSignal,
 ): Promise<Answer<T>> {
   let reply: Response;
   try {
     reply = await fetch(path, {
       method,
+      signal: signal ?? null,
       headers: {
         accept: 'application/json',
         ...headers,

@@ -1,6 +1,7 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Explanation, VmItem } from '../../../wire/vmschemas.ts';
 import { ApiError, call, inNamespace, messageOf } from './api.ts';
+import { type Look, lookEveryMs, Looks } from './looks.ts';
 import { Badge, Fact } from './parts.tsx';
 import { linkTo } from './place.ts';
 import { Usage } from './plots.tsx';
@@ -10,44 +11,49 @@ import { canGrow } from './verbs.ts';
 import { Actions } from './vmactions.tsx';
 import { Explained } from './vmexplained.tsx';
 
-/** How often what the stream does not tell of, as Events, is looked at again. */
-const lookEveryMs = 5_000;
-/** While it has no node: what every node says of it costs the server lists of the whole cluster. */
-const lookAtNodesEveryMs = 15_000;
-
 interface Known {
   readonly explanation?: Explanation;
   /** Why it is not known, or not as new as it should be. */
   readonly problem?: string;
 }
 
+/** What was found without asking for the nodes, with what they said before; of another VM, or one that has a node by now, they said nothing. */
+function withNodesOf(before: Explanation | undefined, found: Explanation): Explanation {
+  const isOfBefore = before?.item.uid === found.item.uid && found.item.node === undefined;
+  return isOfBefore && before?.nodes !== undefined ? { ...found, nodes: before.nodes } : found;
+}
+
 /** Why the VM is as it is, again whenever it changes. */
 function useExplanation(namespace: string, name: string, vm: VmItem | undefined): Known {
   const [explained, setExplained] = useState<Known>({});
+  const looks = useRef<Looks>(undefined);
+  const uid = vm?.uid;
   useEffect(() => {
-    if (vm === undefined) return undefined;
-    const isPlaced = vm.node !== undefined;
-    const path = `${inNamespace(namespace, 'vms', name, 'explain')}${isPlaced ? '?nodes=false' : ''}`;
-    let isOver = false;
-    const look = (): void => {
-      if (document.hidden) return;
-      call<Explanation>('GET', path)
-        .then(({ body }) => {
-          if (!isOver) setExplained({ explanation: body });
-        })
-        .catch((error: unknown) => {
-          // The stream says when the VM is gone.
-          if (isOver || (error instanceof ApiError && error.status === 404)) return;
-          setExplained((known) => Object.assign({}, known, { problem: messageOf(error) }));
-        });
+    if (uid === undefined) return undefined;
+    const path = inNamespace(namespace, 'vms', name, 'explain');
+    const look: Look = async (hasNodes, signal) => {
+      try {
+        const asked = hasNodes ? path : `${path}?nodes=false`;
+        const { body } = await call<Explanation>('GET', asked, undefined, {}, signal);
+        if (signal.aborted) return;
+        setExplained((known) => ({ explanation: hasNodes ? body : withNodesOf(known.explanation, body) }));
+      } catch (error) {
+        // The stream says when the VM is gone.
+        if (signal.aborted || (error instanceof ApiError && error.status === 404)) return;
+        setExplained((known) => Object.assign({}, known, { problem: messageOf(error) }));
+      }
     };
-    look();
-    const timer = setInterval(look, isPlaced ? lookEveryMs : lookAtNodesEveryMs);
+    const looking = new Looks(look, () => !document.hidden);
+    looks.current = looking;
+    const timer = setInterval(() => looking.tick(), lookEveryMs);
     return () => {
-      isOver = true;
       clearInterval(timer);
+      looking.stop();
     };
-  }, [namespace, name, vm]);
+  }, [namespace, name, uid]);
+  useEffect(() => {
+    if (vm !== undefined) looks.current?.changed(vm.node !== undefined);
+  }, [vm]);
   return explained;
 }
 
