@@ -231,6 +231,20 @@ describe('the credentials of a namespace', () => {
     expect(told()).toEqual(['Normal Published']);
   });
 
+  test('tell of a reason once, and say anew what belongs to it', async () => {
+    const ready = { type: 'Ready', status: 'False', message: 'something else' } as const;
+    await reconcile('exceeded quota');
+    const [why = ''] = [reason()];
+    const lastTransitionTime = '2026-11-01T09:00:00Z';
+    credentials = [
+      aCredential(server, { status: { conditions: [{ ...ready, reason: why, lastTransitionTime }] } }),
+    ];
+    event.mockReset();
+    apply.mockClear();
+    await reconcile('exceeded quota');
+    expect([reason(), told()]).toEqual([why, []]);
+  });
+
   test('are looked at again where a Secret may still come, and else not', async () => {
     pullSecret = aPullSecret([server]);
     expect(await reconcile()).toBeUndefined();

@@ -201,6 +201,13 @@ describe('adding a credential', () => {
     expect(password()).toBe('new');
   });
 
+  test('begins anew where a Secret that was in the way is gone', async () => {
+    aSecret('theirs', {});
+    once('get secrets', () => objects.delete(`secrets/team.${name}`));
+    await store();
+    expect([stored()?.spec.server, password()]).toEqual([server, 'new']);
+  });
+
   test('takes its Secret back where the object is refused', async () => {
     once('create registrycredentials', () => {
       anObject();
@@ -411,12 +418,31 @@ describe('removing a credential', () => {
       'a credential has got that is added meanwhile',
       () => once('list registrycredentials', () => void anObject()),
     ],
+    [
+      'a credential of that name has, whatever it names',
+      () =>
+        once('list registrycredentials', () => {
+          const metadata = storedMeta({ name, namespace: 'team' });
+          put(credentials, { metadata, spec: { secretRef: { name: 'other' } } } as KubeObject);
+        }),
+    ],
     ['is written by an add that is under way', () => once('delete secrets', () => void aSecret('since'))],
   ])('leaves a Secret that %s', async (_what, given) => {
     await cutOff();
     given();
     await removeCredential(client, 'team', server).catch(() => undefined);
     expect(password()).not.toBe('');
+  });
+
+  test('deletes the password that was left beside others of its namespace, and of its name', async () => {
+    await cutOff();
+    once('list registrycredentials', () => {
+      const spec = { secretRef: { name: 'other' } };
+      put(credentials, { metadata: storedMeta({ name: 'other', namespace: 'team' }), spec } as KubeObject);
+      put(credentials, { metadata: storedMeta({ name, namespace: 'elsewhere' }), spec } as KubeObject);
+    });
+    await removeCredential(client, 'team', server);
+    expect(secret()).toBeUndefined();
   });
 
   test('does not take the password of one that is being added at the same time', async () => {
