@@ -103,6 +103,16 @@ describe('a WebSocket that is joined to something', () => {
     await vi.waitFor(() => expect(ws.close.mock.calls[0]).toEqual([]));
   });
 
+  test('holds nothing back for a little that is not sent yet', async () => {
+    const target = new PassThrough();
+    const { ws } = joined(target);
+    for (const word of ['one', 'two']) {
+      target.write(word);
+      await nextTurn();
+    }
+    expect([ws.bufferedAmount, target.isPaused()]).toEqual([6, false]);
+  });
+
   test('is held back while it takes nothing', async () => {
     const target = new Duplex({ read: () => undefined, write: () => undefined, highWaterMark: 1 });
     const { ws } = joined(target);

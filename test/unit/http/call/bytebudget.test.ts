@@ -22,6 +22,19 @@ test('all identities share what the process may hold', () => {
   expect(() => other.take(1)).toThrow(expect.objectContaining({ reason: 'ServiceUnavailable' }));
 });
 
+// As docs/http.md has it.
+test('unless said otherwise an identity may hold 16 MiB, and all together 60', () => {
+  const bodies = new ByteBudget();
+  for (const identity of ['a', 'b', 'c']) {
+    const held = bodies.open(identity);
+    held.take(16 * 2 ** 20);
+    expect(() => held.take(1)).toThrow(expect.objectContaining({ reason: 'TooManyRequests' }));
+  }
+  const last = bodies.open('d');
+  last.take(12 * 2 ** 20);
+  expect(() => last.take(1)).toThrow(expect.objectContaining({ reason: 'ServiceUnavailable' }));
+});
+
 test('what is released can be taken again, once', () => {
   const bodies = budget();
   const held = bodies.open('a');
@@ -82,6 +95,15 @@ describe('where all is taken', () => {
       }
     expect(bodies.total).toBeGreaterThan(50_000);
     sending(bodies, 'next', 500);
+  });
+
+  test('a body of which nothing has come is lost to nobody: it would make no room', () => {
+    const bodies = budget();
+    bodies.open('a').take(60);
+    const empty = sending(bodies, 'a', 0);
+    bodies.open('b').take(40);
+    expect(() => sending(bodies, 'c', 1)).toThrow(expect.objectContaining({ reason: 'ServiceUnavailable' }));
+    expect(empty.lost).not.toHaveBeenCalled();
   });
 
   test('a body that has come whole is lost to nobody', () => {

@@ -39,6 +39,11 @@ describe('what was written', () => {
     expect(isOver()(undefined)).toBe(false);
   });
 
+  test('is not there in an object that shows no generation, also of the first', async () => {
+    await waitSeen(changes, { metadata: { ...metadata, generation: 1 } }, signal);
+    expect(isOver()({ metadata: { ...metadata, generation: undefined } } as never)).toBe(false);
+  });
+
   test('without a generation is there as soon as the object is', async () => {
     const { generation: _generation, ...bare } = metadata;
     await waitSeen(changes, { metadata: bare }, signal);

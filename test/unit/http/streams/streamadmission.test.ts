@@ -88,7 +88,10 @@ describe('a ticket', () => {
     const ticket = tickets.sign(claims());
     const { giveBack } = await admission.admit(request(), asked('vnc', ticket));
     const again = () => admission.admit(request(), asked('vnc', ticket));
-    await expect(again()).rejects.toThrow('has been used');
+    await expect(again()).rejects.toMatchObject({
+      reason: 'Unauthorized',
+      message: 'Unauthorized: this ticket has been used',
+    });
     giveBack();
     await again();
     await expect(again()).rejects.toThrow('has been used');
@@ -119,7 +122,10 @@ describe('a ticket', () => {
   });
 
   test('that nobody signed opens nothing', async () => {
-    await expect(admission.admit(request(), asked('vnc', '{}'))).rejects.toThrow('not valid');
+    await expect(admission.admit(request(), asked('vnc', '{}'))).rejects.toMatchObject({
+      reason: 'Unauthorized',
+      message: 'Unauthorized: the ticket is not valid',
+    });
   });
 });
 
@@ -173,7 +179,10 @@ describe('the cookie of a page', () => {
     ['that is a ticket', { stream: 'vnc' }, origin],
     ['that is over', { exp: seconds() - 1 }, origin],
   ])('%s opens nothing', async (_what, more, headers) => {
-    await expect(comeBack(more, headers)).rejects.toThrow('this session is over');
+    await expect(comeBack(more, headers)).rejects.toMatchObject({
+      reason: 'Unauthorized',
+      message: 'Unauthorized: this session is over; ask for a new ticket',
+    });
   });
 
   test('opens the stream behind a proxy that writes another host, too', async () => {
