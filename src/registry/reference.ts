@@ -17,7 +17,7 @@ const digestPattern = /^sha256:[a-f0-9]{64}$/;
 const hostPattern = /^(?:\[[0-9a-f:]+\]|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?::\d{1,5})?$/i;
 
 function looksLikeHost(text: string): boolean {
-  return text === 'localhost' || text.includes('.') || text.includes(':') || text.startsWith('[');
+  return text === 'localhost' || text.includes('.') || text.includes(':');
 }
 
 /**

@@ -63,6 +63,7 @@ describe('parseReference', () => {
     ['a registry that begins with a dot', '.r.example/a', 'the registry is not a host name'],
     ['a port of six digits', 'r.example:500000/a', 'the registry is not a host name'],
     ['an open bracket', '[::1/a', 'the registry is not a host name'],
+    ['brackets around what is no address', '[abc]/a', 'lower case'],
     ['three separators', 'r.example/a___b', 'lower case'],
     ['a repository that ends with a separator', 'r.example/a-', 'lower case'],
     ['nothing', '', 'lower case'],
