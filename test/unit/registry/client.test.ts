@@ -984,6 +984,19 @@ describe('an upload', () => {
     registry.answers.set(at, saying(403));
     await expect(upload.cancel()).resolves.toBeUndefined();
   });
+
+  test.each([204, 404, 405])(
+    'that is given up, which is answered %i, is no failure of the registry',
+    async (status) => {
+      const failed = vi.fn();
+      registry.answers.set('/v2/a/blobs/uploads/', saying(202, { location: at }));
+      registry.answers.set(at, saying(status));
+      const upload = await clientOf({ failed }).upload('a');
+      await upload.cancel();
+      expect(registry.requests.at(-1)).toMatch(/^DELETE /);
+      expect(failed).not.toHaveBeenCalled();
+    },
+  );
 });
 
 describe('who wants to know what is connected to', () => {

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { type ErrorReason, Svc3Error } from '../../../src/errors.ts';
 import { appendPiece, pieces, sendPieces } from '../../../src/registry/pieces.ts';
 import { defaultPieceBytes, type Upload } from '../../../src/registry/upload.ts';
@@ -196,6 +196,20 @@ describe('all pieces', () => {
   test('fail with the one that fails, also the last', async () => {
     const { upload } = anUpload({ keeps: 0, error: new Svc3Error('Forbidden', 'no') });
     await expect(sendPieces(upload, stream([Buffer.from('xy')]), options)).rejects.toThrow('no');
+  });
+
+  test('fail with one that fails while the next is read, and the process goes on until then', async () => {
+    const unhandled = vi.fn();
+    process.on('unhandledRejection', unhandled);
+    onTestFinished(() => void process.off('unhandledRejection', unhandled));
+    const { upload } = anUpload({ keeps: 0, error: new Svc3Error('Forbidden', 'no') });
+    async function* slow(): AsyncGenerator<Buffer> {
+      yield Buffer.alloc(defaultPieceBytes);
+      for (let turns = 0; turns < 3; turns += 1) await new Promise((resolve) => setImmediate(resolve));
+      yield Buffer.from('y');
+    }
+    await expect(sendPieces(upload, slow(), options)).rejects.toThrow('no');
+    expect(unhandled).not.toHaveBeenCalled();
   });
 
   test('fail with their source, after what is under way', async () => {
