@@ -1,3 +1,5 @@
+import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { freePorts } from '../../../src/localcluster/controlplane/ports.ts';
 import { createProgress, serveProgress } from '../../../src/worker/progress.ts';
@@ -49,6 +51,15 @@ describe('progress', () => {
     expect(await ask('/progress', 'POST')).toEqual([404, {}, 'application/json']);
     expect(await ask('/')).toEqual([404, {}, 'application/json']);
     expect(await serveProgress(progress, { port, host: '127.0.0.1' })).toBeUndefined();
+  });
+
+  test('is told once on a connection: none is kept', async () => {
+    const [port = 0] = await freePorts(1);
+    const server = await serveProgress(createProgress(), { port, host: '127.0.0.1' });
+    onTestFinished(() => void server?.close());
+    const socket = connect(port, '127.0.0.1');
+    socket.write('GET /progress HTTP/1.1\r\nhost: worker\r\n\r\n'.repeat(2));
+    expect((await text(socket)).match(/^HTTP\/1\.1 200 /gm)).toHaveLength(1);
   });
 
   test('is not served without a port', async () => {

@@ -9,6 +9,7 @@ import type { WorkSpec } from '../../../src/api/worker.ts';
 import { diskDigestOf, openDisk, pushDisk } from '../../../src/registry/disk.ts';
 import { resolveImage } from '../../../src/registry/image.ts';
 import { sha256 } from '../../../src/registry/manifest.ts';
+import { appendParts, uploadTag, writeParts } from '../../../src/registry/parts.ts';
 import { parseReference } from '../../../src/registry/reference.ts';
 import { blankQcow2 } from '../../../src/controllers/image/blankdisk.ts';
 import { failureFrom } from '../../../src/worker/failure.ts';
@@ -292,6 +293,27 @@ describe('a medium that was uploaded', () => {
       expect(await work(upload(digest, repository), parts)).toEqual(done);
     },
   );
+
+  test('in parts is stored anew as one', async () => {
+    const list = { repository: 'store/team/tools', tag: uploadTag('1') };
+    const begun = await writeParts(registry, list, { parts: [], annotations: {} });
+    const content = Readable.from([medium]);
+    const { digest } = await appendParts(registry, list, { list: begun, content, partBytes: 16_000 });
+    await work(upload(digest, 'store/team/tools'), parts);
+    const image = await stored('v1');
+    expect([image.manifest.layers.length, diskDigestOf(image)]).toEqual([1, sha256(medium)]);
+  });
+
+  test('is named no more once nobody wants it, also where the registry does not answer', async () => {
+    const { digest } = await pushed(medium, 'store/team/tools', 'disk.iso', 'arm64');
+    const enough = new AbortController();
+    registry.putManifest = () => {
+      enough.abort(new Error('enough'));
+      return new Promise(() => undefined);
+    };
+    const ended = work(upload(digest, 'store/team/tools'), { ...parts, signal: enough.signal });
+    await expect(ended).rejects.toThrow('enough');
+  });
 
   test('that is none is refused, as often as it is looked at', async () => {
     const { digest } = await pushed(Buffer.alloc(100), 'uploads/one');
