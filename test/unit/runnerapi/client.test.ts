@@ -3,6 +3,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { finished } from 'node:stream/promises';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { WebSocket } from 'ws';
+import type { ClaimRequest } from '../../../src/api/runner.ts';
 import type { ErrorReason, Svc3Error } from '../../../src/errors.ts';
 import { createCertificate } from '../../../src/runner/certificate.ts';
 import {
@@ -25,6 +26,8 @@ const usage = {
   disks: [{ name: 'disk', readBytes: 1, writtenBytes: 2, reads: 3, writes: 4 }],
 };
 const port = { podPort: 80, guestPort: 80, protocol: 'TCP' as const };
+/** Its other fields are read by the runner alone. */
+const aClaim = { podUid: 'p' } as ClaimRequest;
 const grown = { diskSize: 5, fileSystemGrown: true, message: '' };
 
 function clientOf({ port }: { port: number }, more: Partial<RunnerClientOptions> = {}): RunnerClient {
@@ -66,6 +69,7 @@ describe('a call to a runner', () => {
       state,
     ],
     ['what it uses', (client) => client.usage(), 'GET', '/v1/usage', 'usage', undefined, usage],
+    ['a guest', (client) => client.claim(aClaim), 'POST', '/v1/claim', 'claim', aClaim, state],
     ['resize', (client) => client.resize(5), 'POST', '/v1/resize', 'resize', { bytes: 5 }, grown],
     ['eject', (client) => client.eject(), 'POST', '/v1/eject', 'eject', {}, state],
     [
@@ -423,6 +427,18 @@ describe('a stream', () => {
       ({ reason, message }: Svc3Error) => [reason, message],
     );
     expect(seen).toEqual(outcome === 'ended' ? outcome : ['BadGateway', outcome]);
+    // Who still writes has nobody to write to.
+    await expect.poll(() => stream.closed).toBe(true);
+  });
+
+  test('to a runner that is gone without a word is cut within a minute', async () => {
+    const runner = await standIn(() => undefined);
+    runner.sockets.on('headers', told);
+    withFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    const stream = await clientOf(runner).openTunnel(22);
+    for (const ws of runner.sockets.clients) ws.pause();
+    vi.advanceTimersByTime(60_000);
+    await expect(finished(stream, { writable: false })).rejects.toMatchObject({ reason: 'BadGateway' });
   });
 
   test('that we leave tells of no cut', async () => {

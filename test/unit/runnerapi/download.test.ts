@@ -33,7 +33,7 @@ describe('the copy of a disk', () => {
         method: 'GET',
         path: '/v1/exports/a/data',
         authorization: 'Ticket secret',
-        headers: { range, connection: 'close' },
+        headers: { range, connection: 'close', host: 'runner' },
       },
     ]);
   });

@@ -164,6 +164,13 @@ describe('a Secret of which no key can be read', () => {
     },
   );
 
+  test('that somebody has written meanwhile is left to the next pass', async () => {
+    cached = secretOf({ current: 'damaged' });
+    const conflict = new Svc3Error('Conflict', 'it has changed');
+    patch.mockRejectedValue(conflict);
+    await expect(keys.mend()).rejects.toBe(conflict);
+  });
+
   test('keeps the other entries that somebody has put there', async () => {
     cached = secretOf({ current: 'damaged', note: 'ours' });
     await keys.mend();
@@ -218,8 +225,13 @@ test('the Secret is the only one that is watched, and is made again when somebod
   expect(ensure).not.toHaveBeenCalled();
   handlers[0]?.({ kind: 'deleted', object: aSecret({ current: first }) });
   await expect.poll(() => ensure.mock.calls.length).toBe(1);
-  for (const [index, kind] of (['added', 'updated'] as const).entries()) {
-    handlers[0]?.({ kind, object: secretOf({ current: 'damaged' }) });
+  const spoilt: Seen[] = [
+    { kind: 'added', object: secretOf({ current: 'damaged' }) },
+    { kind: 'updated', object: secretOf({ current: 'damaged' }) },
+    { kind: 'updated', object: secretOf({}) },
+  ];
+  for (const [index, change] of spoilt.entries()) {
+    handlers[0]?.(change);
     await expect.poll(() => mend.mock.calls.length).toBe(index + 2);
   }
   stop.abort();
