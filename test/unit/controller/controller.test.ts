@@ -150,6 +150,18 @@ describe('a controller', () => {
     await stop();
   }, 60_000);
 
+  test('begins one pass after the other as long as timers are not late', async () => {
+    // Time stands still: they never are.
+    vi.useFakeTimers({ toFake: ['performance'] });
+    onTestFinished(() => void vi.useRealTimers());
+    let passes = 0;
+    const { controller, stop } = start({ reconcile: () => Promise.resolve(void (passes += 1)) });
+    for (let key = 0; key < 100; key += 1) controller.enqueue(`${key}`);
+    for (let turns = 0; turns < 5; turns += 1) await new Promise((resolve) => setImmediate(resolve));
+    expect(passes).toBe(100);
+    await stop();
+  });
+
   test.each<[string, unknown, ReconcileOutcome, 'debug' | 'info' | 'warn']>([
     ['a conflict is retried quietly', new Svc3Error('Conflict', 'x'), 'conflict', 'debug'],
     [

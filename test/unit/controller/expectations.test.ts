@@ -88,6 +88,13 @@ describe('what was written and the cache does not show yet', () => {
     expect(expired).toEqual(['k', 'l']);
   });
 
+  test('is looked at when it is late, and not before', () => {
+    expectations.wrote('k', at('10'));
+    // One timer, and the turn of the event loop in which the watch is read before it.
+    vi.advanceTimersToNextTimer().advanceTimersToNextTimer();
+    expect(expired).toEqual(['k']);
+  });
+
   test('begins anew with every write', () => {
     expectations.wrote('k', at('10'));
     expectations.wrote('l', at('10'));

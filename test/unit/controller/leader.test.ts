@@ -284,6 +284,22 @@ describe('a leader', () => {
     expect(server.lease?.spec).toEqual(held('b'));
   });
 
+  test('whose lease another has taken writes nothing more, however long its work takes to end', async () => {
+    const [told, done] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const { server, elector, ended } = await leading({
+      async onStarted(signal) {
+        await once(signal, 'abort');
+        told.resolve();
+        await done.promise;
+      },
+    });
+    server.put(held('b'));
+    await told.promise;
+    expect(elector.gate.isHeld()).toBe(false);
+    done.resolve();
+    await ended;
+  });
+
   test('whose lease was deleted makes it again', async () => {
     const { server, elector } = await leading();
     server.lease = undefined;

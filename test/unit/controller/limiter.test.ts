@@ -32,6 +32,12 @@ describe('calls to hosts', () => {
     await vi.waitFor(() => expect(made.names()).toContain('b@silent'));
   });
 
+  test('of a namespace to one host take nothing of what it may have to another', async () => {
+    const made = calls(new CallLimiter({ total: 100, perHost: 2 }));
+    for (const host of ['x', 'y', 'z']) for (let i = 0; i < 2; i += 1) void made.start('a', host);
+    await vi.waitFor(() => expect(made.names()).toEqual(['a@x', 'a@y', 'a@z']));
+  });
+
   test('of other namespaces have their turn when a place is free', async () => {
     const made = calls(new CallLimiter({ total: 2, perHost: 2 }));
     for (let i = 0; i < 10; i += 1) void made.start('a', 'x');

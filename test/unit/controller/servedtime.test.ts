@@ -24,7 +24,9 @@ test.each<[string, object, number]>([
 ])(
   'one that is over by our clock is over where kube-apiserver %s, else so much is left',
   async (_, headers, left) => {
-    expect(await until(answering(headers), endsAt)).toBe(left);
+    const request = answering(headers);
+    expect(await until(request, endsAt)).toBe(left);
+    expect(request).toHaveBeenCalledExactlyOnceWith({ method: 'GET', path: '/api/v1/pods' });
   },
 );
 

@@ -241,6 +241,13 @@ describe('a workqueue', () => {
     expect(queue.depth()).toBe(1);
   });
 
+  test('asks for no longer timer than there is: Node would call one at once', () => {
+    const queue = createWorkqueue();
+    queue.addAfter('a', 2 ** 31 + 5_000);
+    vi.advanceTimersToNextTimer().advanceTimersToNextTimer();
+    expect(queue.depth()).toBe(1);
+  });
+
   test('backs off per key, longer every time, until the key is forgotten', () => {
     const queue = createWorkqueue({ baseMs: 100, random: () => 1 });
     const cameAfter = (key: string): number => {
