@@ -171,15 +171,33 @@ export const equivalents: readonly Equivalent[] = [
     why: 'where nothing waits there is no next key either',
   },
   {
+    file: 'src/controller/workqueue.ts',
+    inside: '2 ** 31 - 1',
+    changes: ['1  →  2'],
+    why: 'the longest timer of all is followed by another, a millisecond sooner or later',
+  },
+  {
     file: 'src/controller/controller.ts',
     changes: ['10  →  11'],
     why: 'a millisecond more or less before timers have their turn',
   },
   {
+    file: 'src/controller/controller.ts',
+    inside: '#turnEnds = 0;',
+    changes: ['0  →  1'],
+    why: 'a process is older than a millisecond when its first pass begins',
+  },
+  {
     file: 'src/controller/limiter.ts',
-    changes: ['true  →  false'],
+    changes: ['true  →  false', 'once: true  →  nothing'],
     why: 'a signal aborts once',
   },
+  ...['src/controller/controller.ts', 'src/controller/leader.ts'].map((file) => ({
+    file,
+    inside: "signal.addEventListener('abort', stop, { once: true });",
+    changes: ['true  →  false', 'once: true  →  nothing'],
+    why: 'a signal aborts once',
+  })),
   {
     file: 'src/controller/leader.ts',
     changes: ['0.2  →  1.2'],
@@ -194,6 +212,13 @@ export const equivalents: readonly Equivalent[] = [
     file: 'src/http/auth/auth.ts',
     changes: ['50_000  →  600000'],
     why: 'how many tokens are remembered is memory against time',
+  },
+  {
+    file: 'src/http/auth/auth.ts',
+    changes: [
+      'accountUid !== undefined && this.#accounts.has(accountUid)  →  (this.#accounts.has(accountUid))',
+    ],
+    why: 'there is no account without a UID; the type checker takes none',
   },
   {
     file: 'src/http/auth/permission.ts',
@@ -227,9 +252,25 @@ export const equivalents: readonly Equivalent[] = [
     why: 'an upload that is cancelled at once sends nothing from anywhere',
   },
   {
+    file: 'src/registry/client.ts',
+    inside: 'await reply.body.dump();\n    if (reply.status === 404) return undefined;',
+    changes: ['await reply.body.dump();  →  ;'],
+    why: 'an answer to HEAD has no body, and leaves its connection to the next request by itself',
+  },
+  {
     file: 'src/registry/layer.ts',
     changes: ['1024  →  1', '1024  →  12288'],
     why: 'how much is given to the compressor at once is time',
+  },
+  {
+    file: 'src/registry/layer.ts',
+    changes: ['mode: 0o755,  →  nothing', 'mode: 0o755, ...owned  →  ...owned, mode: 0o755'],
+    why: 'tar-stream gives a folder this mode where none is said, and an owner has none',
+  },
+  {
+    file: 'src/registry/transport.ts',
+    changes: ['text.length > 8192  →  text.length >= 8192'],
+    why: 'one that is just as long is whole or is cut a chunk sooner, and where the chunks of a longer one end nobody says',
   },
   ...['src/runnerapi/download.ts', 'src/runnerapi/client.ts'].map((file) => ({
     file,
@@ -248,7 +289,7 @@ export const equivalents: readonly Equivalent[] = [
   },
   {
     file: 'src/worker/work.ts',
-    changes: ['1024  →  12288'],
+    changes: ['1024  →  1', '1024  →  12288', 'highWaterMark: 1024 * 1024  →  nothing'],
     why: 'how much of a file is read at once is memory against time',
   },
 ];
