@@ -50,7 +50,7 @@ import { createNamespaceRegistries } from '../controllers/image/registries.ts';
 import { storeRegistry } from '../controllers/image/repositorypath.ts';
 import { createRegistryMetrics } from '../controllers/metrics/registries.ts';
 import { createClient } from '../kube/client.ts';
-import { readPem, type ConnectionConfig } from '../kube/connection.ts';
+import type { ConnectionConfig } from '../kube/connection.ts';
 import type { Informer, KubeClient } from '../kube/types.ts';
 import type { Secret, UserInfo } from '../api/core.ts';
 import type { Caller } from '../http/call/caller.ts';
@@ -138,10 +138,7 @@ async function createServices(
     client,
     tracer,
     caches: cachesOf(client, informers),
-    settings: httpSettingsOf(settings, {
-      server: connection.server,
-      caPem: connection.ca === undefined ? '' : await readPem(connection.ca),
-    }),
+    settings: httpSettingsOf(settings, connection),
     log,
     registryLogin: verifyLogin,
     transfer: createImageTransfer(uploadTargets, registries, store, { turns, maxBytes }),

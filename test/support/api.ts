@@ -80,7 +80,7 @@ export async function startTestApi(
       version: '3.0.0',
       gpuPassthroughEnabled: false,
       clusterEndpoint: 'https://cluster.example.com:6443',
-      clusterCaPem: 'CA',
+      clusterCaPem: () => Promise.resolve('CA'),
       apiDomain: '',
       hostPortsAllowed: { first: 20_000, last: 29_999 },
       defaultNamespace: 'svc3-default',

@@ -161,9 +161,10 @@ export interface Sealer {
 export interface HttpSettings {
   readonly version: string;
   readonly gpuPassthroughEnabled: boolean;
-  /** Where kube-apiserver is reached from outside, and its CA in PEM. */
+  /** Where kube-apiserver is reached from outside. */
   readonly clusterEndpoint: string;
-  readonly clusterCaPem: string;
+  /** The CA of kube-apiserver in PEM, read anew: it is rotated while the api runs. Empty where the api trusts the system's. */
+  readonly clusterCaPem: () => Promise<string>;
   /** Name under which the API is reached; empty: what the client used. */
   readonly apiDomain: string;
   /** What people log in with, where the installation says it. */

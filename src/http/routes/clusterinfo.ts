@@ -14,13 +14,13 @@ export const getClusterInfo = defineRoute({
   bodyKind: 'none',
   replies: { 200: { description: 'The cluster.', schema: schemas.clusterInfo } },
   permission: { kind: 'open' },
-  handler({ services, baseUrl }) {
+  async handler({ services, baseUrl }) {
     const { apiDomain, clusterEndpoint, clusterCaPem, gpuPassthroughEnabled, version } = services.settings;
     return {
       body: {
         apiDomain: apiDomain === '' ? new URL(baseUrl).host : apiDomain,
         apiEndpoint: clusterEndpoint,
-        certData: Buffer.from(clusterCaPem).toString('base64'),
+        certData: Buffer.from(await clusterCaPem()).toString('base64'),
         gpuPassthroughEnabled,
         version,
       },

@@ -3,6 +3,7 @@ import { defaultAllowedHostPorts, namespaces, productVersion, type PortRange } f
 import { scratchSize } from '../../controllers/image/settings.ts';
 import { CommonSettings, flag, port } from '../../config.ts';
 import { Svc3Error } from '../../errors.ts';
+import { readPem, type ConnectionConfig } from '../../kube/connection.ts';
 import { hasNoCredentials, traceEnvironment } from '../../tracing/settings.ts';
 import type { HttpSettings } from '../call/services.ts';
 
@@ -61,15 +62,16 @@ export const ApiSettings = CommonSettings.extend({
 });
 export type ApiSettings = z.infer<typeof ApiSettings>;
 
+/** @param connection - to kube-apiserver; its CA is told to clients as it is when they ask */
 export function httpSettingsOf(
   settings: ApiSettings,
-  cluster: { server: string; caPem: string },
+  { server, ca }: Pick<ConnectionConfig, 'server' | 'ca'>,
 ): HttpSettings {
   return {
     version: productVersion,
     gpuPassthroughEnabled: settings.SVC3_GPU_PASSTHROUGH_ENABLED,
-    clusterEndpoint: settings.SVC3_CLUSTER_ENDPOINT ?? cluster.server,
-    clusterCaPem: cluster.caPem,
+    clusterEndpoint: settings.SVC3_CLUSTER_ENDPOINT ?? server,
+    clusterCaPem: async () => (ca === undefined ? '' : readPem(ca)),
     apiDomain: settings.SVC3_API_BASE_URL === undefined ? '' : new URL(settings.SVC3_API_BASE_URL).host,
     hostPortsAllowed: settings.SVC3_HOST_PORTS_ALLOWED,
     defaultNamespace: settings.SVC3_DEFAULT_NAMESPACE,

@@ -35,7 +35,7 @@ export function bothWays(name: string): BothWays {
     cluster = await testCluster();
     const { client, server, caPem } = cluster;
     api = await startTestApi(client, (services) => ({
-      settings: { ...services.settings, clusterEndpoint: server, clusterCaPem: caPem },
+      settings: { ...services.settings, clusterEndpoint: server, clusterCaPem: () => Promise.resolve(caPem) },
     }));
     await writeFile(join(home, 'api.pem'), api.tls.cert);
     for (const way of ways) spaces[way] = await uniqueNamespace(client, name);

@@ -1,9 +1,12 @@
-import { expect, test } from 'vitest';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
 import { readSettings } from '../../../../src/config.ts';
 import { ApiSettings, httpSettingsOf } from '../../../../src/http/server/settings.ts';
 
 const oidcOf = (environment: Record<string, string>) =>
-  httpSettingsOf(readSettings(ApiSettings, environment), { server: 'https://k', caPem: '' }).oidc;
+  httpSettingsOf(readSettings(ApiSettings, environment), { server: 'https://k' }).oidc;
 const issuerUrl = 'https://login.example.com/realms/a/';
 
 test('issuer and client of the login are told as they are set, or not at all', () => {
@@ -34,3 +37,23 @@ test.each(['SVC3_API_BASE_URL', 'SVC3_CLUSTER_ENDPOINT'])(
     expect(() => readSettings(ApiSettings, { [name]: 'https://vms.example.com/a@b' })).not.toThrow();
   },
 );
+
+test("the cluster's CA is told as it is now: a rotation needs no restart", async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'svc3-settings-'));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const file = join(folder, 'ca.crt');
+  await writeFile(file, 'old');
+  const { clusterCaPem } = httpSettingsOf(readSettings(ApiSettings, {}), {
+    server: 'https://k',
+    ca: { file },
+  });
+  expect(await clusterCaPem()).toBe('old');
+  await writeFile(file, 'new');
+  expect(await clusterCaPem()).toBe('new');
+});
+
+test('a cluster whose CA is not named has an empty one', async () => {
+  expect(await httpSettingsOf(readSettings(ApiSettings, {}), { server: 'https://k' }).clusterCaPem()).toBe(
+    '',
+  );
+});
