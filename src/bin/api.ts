@@ -17,6 +17,7 @@ import {
   createCertificateStore,
   ensureCertificate,
   ensureTlsSecret,
+  keepTlsSecret,
   reportCertificate,
   watchCertificate,
 } from '../http/server/certificate.ts';
@@ -179,6 +180,11 @@ async function createEndpoint(services: Services, informers: Informers): Promise
   });
   aggregation?.onClientCa((pem) => tls.setClientCa(pem));
   aggregation?.follow(tlsSecret, (internal) => tls.setInternal(internal));
+  keepTlsSecret(tlsSecret, tlsKey, {
+    ensure: () => ensureTlsSecret(client, tlsKey, certificateNames(settings)),
+    log,
+    signal: stopping.signal,
+  });
   watchCertificate(
     tlsSecret,
     tlsKey,

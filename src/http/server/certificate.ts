@@ -8,6 +8,7 @@ import { ensureObject, retryOnConflict } from '../../kube/ensure.ts';
 import type { Informer, KubeClient } from '../../kube/types.ts';
 import { createSelfSigned } from '../../x509.ts';
 import type { AccessLog, CertificateStore } from '../call/services.ts';
+import { createRemaker, type Remade } from './remake.ts';
 import type { KeyPair } from './tls.ts';
 import type { Submitted } from '../../api/object.ts';
 
@@ -50,7 +51,7 @@ export function reportCertificate(
   if (missing.length === 0) return;
   log.warn(
     { secret: `${namespace}/${name}`, hosts: missing },
-    `the certificate is not for ${missing.join(', ')} of api.baseUrl, and a client that is shown it there refuses it: upload one that is (POST /api/v1/upload/cert), or delete the Secret and restart the api for a new self-signed one, which its clients have to be given`,
+    `the certificate is not for ${missing.join(', ')} of api.baseUrl, and a client that is shown it there refuses it: upload one that is (POST /api/v1/upload/cert), or delete the Secret for a new self-signed one, which its clients have to be given`,
   );
 }
 
@@ -79,6 +80,14 @@ export function ensureTlsSecret(
   return ensureObject(client, secrets, key, make);
 }
 
+/** Has the Secret made again, self-signed, where somebody has removed it. Register before the informer runs. */
+export function keepTlsSecret(informer: Informer<Secret>, key: SecretKey, parts: Omit<Remade, 'what'>): void {
+  const remake = createRemaker({ ...parts, what: `Secret ${key.namespace}/${key.name}` });
+  informer.onChange(({ kind, object }) => {
+    if (kind === 'deleted' && isOf(object, key)) remake();
+  });
+}
+
 /** Its pair; of several replicas that make it at once all return the winner's. @throws Invalid when it holds none */
 export async function ensureCertificate(
   client: KubeClient,
@@ -104,19 +113,18 @@ function tlsSecret({ namespace, name }: SecretKey, { cert, key }: KeyPair): Subm
 }
 
 /**
- * Writes an uploaded pair into the Secret, from where every replica takes it.
+ * Writes an uploaded pair into the Secret, which is made with it where there is none; every replica takes it from there.
  *
- * @throws Svc3Error from `replace`: Conflict where cert-manager issues the certificate, NotFound without the Secret, and what kube-apiserver refuses the
- * write with
+ * @throws Svc3Error from `replace`: Conflict where cert-manager issues the certificate, and what kube-apiserver refuses the write with
  */
 export function createCertificateStore(client: KubeClient, key: SecretKey): CertificateStore {
   /** The name of cert-manager's Certificate where it is the one that writes the pair; then nothing is written. */
-  async function writeUnlessIssued({ cert, key: privateKey }: KeyPair): Promise<string | undefined> {
-    const { metadata } = await client.get(secrets, key.name, key.namespace);
+  async function writeUnlessIssued(pair: KeyPair): Promise<string | undefined> {
+    const { metadata } = await ensureObject(client, secrets, key, () => tlsSecret(key, pair));
     const issuer = metadata.annotations?.['cert-manager.io/certificate-name'];
     if (issuer !== undefined) return issuer;
     const { uid, resourceVersion } = metadata;
-    const stringData = { 'tls.crt': cert, 'tls.key': privateKey };
+    const stringData = { 'tls.crt': pair.cert, 'tls.key': pair.key };
     const body = { metadata: { uid, resourceVersion }, stringData };
     await client.patch(secrets, key, { type: 'merge', body });
     return undefined;

@@ -1,12 +1,9 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Secret } from '../../api/core.ts';
 import { secrets } from '../../api/resources.ts';
-import { backoffDelay } from '../../backoff.ts';
-import { messageOf } from '../../errors.ts';
 import { retryOnConflict } from '../../kube/ensure.ts';
 import type { Informer, KubeClient } from '../../kube/types.ts';
 import { internalPairData, isOf, pairOf, selfSigned, type SecretKey } from './certificate.ts';
-import type { AccessLog } from '../call/services.ts';
+import { createRemaker, type Remade } from './remake.ts';
 import type { KeyPair } from './tls.ts';
 
 /**
@@ -33,11 +30,9 @@ export async function ensureInternalCertificate(
   });
 }
 
-const retryTimes = { baseMs: 500, maxMs: 30_000, jitter: 0.5 } as const;
-
 /**
  * Follows the pair in the Secret, whoever writes it, and has it made again where it is missing. Register before the informer
- * runs.
+ * runs. `ensure` makes Secret and pair.
  */
 export function followInternalCertificate(
   informer: Informer<Secret>,
@@ -45,37 +40,17 @@ export function followInternalCertificate(
   parts: {
     readonly current: KeyPair;
     onPair(pair: KeyPair): void;
-    /** Makes Secret and pair where they are missing. */
-    ensure(): Promise<unknown>;
-    readonly log: AccessLog;
-    readonly signal: AbortSignal;
-  },
+  } & Omit<Remade, 'what'>,
 ): void {
-  const { onPair, log, signal } = parts;
+  const { onPair } = parts;
   let { cert } = parts.current;
-  let isEnsuring = false;
-
-  async function ensure(): Promise<void> {
-    if (isEnsuring) return;
-    isEnsuring = true;
-    for (let failures = 1; !signal.aborted; failures += 1)
-      try {
-        await parts.ensure();
-        break;
-      } catch (error) {
-        log.warn({ err: messageOf(error) }, 'could not make the internal certificate again');
-        await delay(backoffDelay(failures, retryTimes), undefined, { signal, ref: false }).catch(
-          () => undefined,
-        );
-      }
-    isEnsuring = false;
-  }
+  const remake = createRemaker({ ...parts, what: 'the internal certificate' });
 
   informer.onChange(({ kind, object }) => {
     if (!isOf(object, key)) return;
     const pair = kind === 'deleted' ? undefined : pairOf(object, 'internal');
     if (pair === undefined) {
-      void ensure();
+      remake();
       return;
     }
     if (pair.cert === cert) return;

@@ -8,6 +8,7 @@ import { createInformers } from '../../../src/controller/informers.ts';
 import {
   createCertificateStore,
   ensureCertificate,
+  pairOf,
   reportCertificate,
   selfSigned,
   watchCertificate,
@@ -195,6 +196,13 @@ describe('the certificate', () => {
     ]);
     await shownByAll('issued.example.com');
   });
+});
+
+test('an upload makes the Secret where it was removed', async () => {
+  const key = { namespace, name: 'removed-tls' };
+  const pair = await selfSigned(['localhost']);
+  await createCertificateStore(cluster.client, key).replace(pair);
+  expect(pairOf(await cluster.client.get(secrets, key.name, namespace))).toEqual(pair);
 });
 
 test.each([
