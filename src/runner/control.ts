@@ -64,7 +64,7 @@ const largestBody = 256 * 1024;
 const largestFrame = 16 * 1024 * 1024;
 /** How long those who have a stream may take to answer that it is over. */
 const goodbyeMs = 500;
-/** Longer than any ticket of the api is good for. */
+/** Longer than any ticket of the api is good for, and any token: nine minutes, where the clocks of caller and node differ by as much as they may. */
 const usesRememberedMs = 600_000;
 
 /** The runner's HTTPS endpoint. `listen` resolves with the port; `close` ends every connection. */

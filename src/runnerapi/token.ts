@@ -37,8 +37,11 @@ export interface ControlClaims {
 
 /** How long a token is good for; the caller makes one per request. */
 export const tokenLifetimeSeconds = 60;
-/** A token that claims to live longer than this is refused, so that none can be stored up. Allows for clock skew. */
-const longestLifetimeSeconds = 300;
+/**
+ * By how many seconds the clocks of who makes a token and of the node of who takes it may differ, either way; a token that ends later than that
+ * allows is refused, so that none can be stored up. A runner remembers uses (`once`) for longer than one can be good for: its life and this twice.
+ */
+const clockSkewSeconds = 240;
 const prefix = 'svc3c1';
 
 /** Why a token was refused: a sentence without any part of it. */
@@ -134,9 +137,17 @@ export function verifyControlToken(
   if (claims.action !== expected.action)
     throw new TokenError(`meant for another action than ${expected.action}`);
   if (claims.fingerprint !== expected.fingerprint) throw new TokenError('made for another certificate');
-  if (claims.exp <= expected.nowSeconds) throw new TokenError('expired');
-  if (claims.exp > expected.nowSeconds + longestLifetimeSeconds) throw new TokenError('valid for too long');
+  requireCurrent(claims.exp, expected.nowSeconds);
   return claims;
+}
+
+/** Callers make a token for each request: where it is not current it is the clocks that differ. */
+function requireCurrent(exp: number, nowSeconds: number): void {
+  const aheadSeconds = Math.round(nowSeconds - (exp - tokenLifetimeSeconds));
+  if (nowSeconds >= exp + clockSkewSeconds)
+    throw new TokenError(`expired: its caller's clock is ${aheadSeconds} s behind this node's`);
+  if (nowSeconds < exp - tokenLifetimeSeconds - clockSkewSeconds)
+    throw new TokenError(`valid for too long: its caller's clock is ${-aheadSeconds} s ahead of this node's`);
 }
 
 function readClaims(body: string): ControlClaims {

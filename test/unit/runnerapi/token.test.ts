@@ -36,16 +36,37 @@ describe('a control token', () => {
     ['another VM', { vmUid: 'vm-2' }, 'meant for another VM'],
     ['another action', { action: 'tunnel' }, 'meant for another action than tunnel'],
     ['another certificate', { fingerprint: 'bb' }, 'made for another certificate'],
-    ['a later time', { nowSeconds: now + tokenLifetimeSeconds }, 'expired'],
-    ['a later time, to the second', { nowSeconds: claims.exp }, 'expired'],
-    ['a much earlier time', { nowSeconds: now - 3600 }, 'valid for too long'],
-    ['more than five minutes to live', { nowSeconds: claims.exp - 301 }, 'valid for too long'],
+    [
+      'a clock that is five minutes ahead of the caller’s, to the second',
+      { nowSeconds: now + 300 },
+      "expired: its caller's clock is 300 s behind this node's",
+    ],
+    [
+      'a clock that is far ahead of the caller’s',
+      { nowSeconds: now + 3600.4 },
+      "expired: its caller's clock is 3600 s behind this node's",
+    ],
+    [
+      'a clock that is far behind the caller’s',
+      { nowSeconds: now - 3600 },
+      "valid for too long: its caller's clock is 3600 s ahead of this node's",
+    ],
+    [
+      'more than five minutes to live',
+      { nowSeconds: claims.exp - 301 },
+      "valid for too long: its caller's clock is 241 s ahead of this node's",
+    ],
   ])('is refused for %s', (_sentence, other, message) => {
     const token = signControlToken(claims, installation.privateKey);
     expect(() => verifyControlToken(token, keys, { ...expected, ...other })).toThrow(message);
   });
 
-  test.each([claims.exp - 1, claims.exp - 300])('is accepted at %i', (nowSeconds) => {
+  test.each([
+    ['as far ahead of the caller’s as a token takes', claims.exp + 239],
+    ['a minute ahead', now + 60],
+    ['the same', now],
+    ['as far behind the caller’s as a token takes', claims.exp - 300],
+  ])('is accepted by a node whose clock is %s', (_sentence, nowSeconds) => {
     const token = signControlToken(claims, installation.privateKey);
     expect(verifyControlToken(token, keys, { ...expected, nowSeconds })).toEqual(claims);
   });
