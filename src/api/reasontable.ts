@@ -57,8 +57,8 @@ export const reasonTable: readonly ReasonRow[] = [
       'Bring the node back, or delete its pod for good (taint node.kubernetes.io/out-of-service).',
     ],
     RunnerUnreachable: [
-      'The pod runs but its runner does not answer.',
-      'Look at network policies and at the logs of the pod.',
+      'The pod runs but its runner does not answer. Or it has lost its volume and shows another certificate than before, which the message says: nothing is asked of it any more.',
+      'Look at network policies and at the logs of the pod. With another certificate delete the pod; the VM gets another one, and an Ephemeral disk is new.',
     ],
   }),
   ...rows('VM', 'Scheduled', 'True', {

@@ -330,6 +330,13 @@ export const RunnerIdentity = z
       .optional()
       .describe('SHA-256 of the certificate that the runner showed first, pinned for this pod.'),
     version: z.string().max(64).optional().describe('Version of the runner.'),
+    startedAt: z
+      .string()
+      .max(64)
+      .optional()
+      .describe(
+        'When the runner that answered last was started, as its pod says: one that was started since is asked whether its certificate is the same.',
+      ),
   })
   .meta(asAWhole);
 export type RunnerIdentity = z.infer<typeof RunnerIdentity>;

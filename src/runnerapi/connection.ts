@@ -31,7 +31,10 @@ export async function connectPinned(
   const fingerprint = fingerprintOf(socket.getPeerCertificate().raw);
   if (target.pin === undefined || fingerprint === target.pin) return { socket, fingerprint };
   socket.destroy();
-  throw new Svc3Error('Forbidden', `the runner at ${target.address} shows another certificate than before`);
+  throw new Svc3Error(
+    'Forbidden',
+    `the runner at ${target.address} shows another certificate than before; where that stays so, condition Ready of the VM says what to do`,
+  );
 }
 
 function connectTls({ address, port, timeoutMs = defaultTimeoutMs }: PinnedTarget): Promise<TLSSocket> {

@@ -543,6 +543,8 @@ export interface VMStatus {
     fingerprint?: string;
     /** Version of the runner. */
     version?: string;
+    /** When the runner that answered last was started, as its pod says: one that was started since is asked whether its certificate is the same. */
+    startedAt?: string;
   };
   /** Virtual size of the disk that was observed. */
   diskSize?: string;

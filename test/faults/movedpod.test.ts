@@ -1,6 +1,6 @@
 /** A pod whose node was restarted is the same pod at another address: whoever calls its runner calls it there. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { vms } from '../../src/api/resources.ts';
+import { pods, vms } from '../../src/api/resources.ts';
 import type { RunnerState } from '../../src/api/runner.ts';
 import { freePorts } from '../../src/localcluster/controlplane/ports.ts';
 import { createRunnerClient } from '../../src/runnerapi/client.ts';
@@ -123,9 +123,38 @@ test('a runner at the new address that shows another certificate is not believed
   certificate = createCertificate(vmUid);
   await moveTo('127.0.0.4');
   await expect.poll(addressOf, slow).toBe('127.0.0.4');
+  const name = (await space.pod('vm'))?.metadata.name ?? '';
+  const unreachable = {
+    status: 'Unknown' as const,
+    reason: 'RunnerUnreachable',
+    message: `the runner of pod ${space.name}/${name} shows another certificate than before: its volume was lost (node wiped, or etcd restored); delete the pod for another one`,
+  };
+  await space.until('vm', 'Ready', unreachable);
   await request({ powerState: 'Stopped' });
   await expect
-    .poll(async () => (await space.condition('vm', 'Ready')).message, slow)
-    .toContain('shows another certificate');
+    .poll(async () => (await space.condition('vm', 'Ready')).observedGeneration, slow)
+    .toBe((await space.vm('vm')).metadata.generation);
+  expect(await space.condition('vm', 'Ready')).toMatchObject(unreachable);
   expect(runner.verbs).toEqual([]);
+});
+
+test('nor is it by an operator that has started since, which says so once', async () => {
+  await operator.stop();
+  await request({ powerState: 'Running' });
+  operator = await startOperator();
+  await expect
+    .poll(async () => (await space.condition('vm', 'Ready')).observedGeneration, slow)
+    .toBe((await space.vm('vm')).metadata.generation);
+  expect(await space.condition('vm', 'Ready')).toMatchObject({ reason: 'RunnerUnreachable' });
+  expect(runner.verbs).toEqual([]);
+  expect((await space.events('vm')).filter((reason) => reason === 'RunnerUnreachable')).toHaveLength(1);
+});
+
+test('the VM is Ready again in another pod, as the condition says', async () => {
+  const old = await space.pod('vm');
+  await world.client.delete(pods, { name: old?.metadata.name ?? '', namespace: space.name });
+  await space.untilReplaced('vm', old);
+  await space.until('vm', 'Ready', { status: 'True', message: 'the VM runs' });
+  await request({ powerState: 'Stopped' });
+  await expect.poll(() => runner.verbs, slow).toEqual(['stop at 127.0.0.4']);
 });

@@ -267,6 +267,9 @@ function statusFor(pod: Pod, behaviour: PodBehaviour): PodStatus | undefined {
   const base = { hostIP: addressOf(node), startTime: pod.status?.startTime ?? at };
   const podIP = ('podIP' in behaviour ? behaviour.podIP : undefined) ?? '127.0.0.1';
   const up = { ...base, podIP, podIPs: [{ ip: podIP }] };
+  // As of a kubelet: what runs goes on, whatever becomes of its readiness; a pod gets another address with other containers only.
+  const before = pod.status?.containerStatuses?.[0]?.state?.running?.startedAt;
+  const running = { startedAt: (pod.status?.podIP === podIP ? before : undefined) ?? at };
   const refusal = 'resize' in behaviour ? behaviour.resize : undefined;
   switch (behaviour.kind) {
     case 'pending':
@@ -278,9 +281,9 @@ function statusFor(pod: Pod, behaviour: PodBehaviour): PodStatus | undefined {
       return { ...base, phase: 'Pending', ...containers({ waiting: { reason, message } }, false) };
     }
     case 'unready':
-      return { ...up, phase: 'Running', ...containers({ running: { startedAt: at } }, false) };
+      return { ...up, phase: 'Running', ...containers({ running }, false) };
     default:
-      return { ...up, phase: 'Running', ...containers({ running: { startedAt: at } }, true) };
+      return { ...up, phase: 'Running', ...containers({ running }, true) };
   }
 
   function containers(state: object, ready: boolean): Pick<PodStatus, 'conditions' | 'containerStatuses'> {

@@ -43,6 +43,11 @@ export function hasMedium({ spec }: Pod): boolean {
   return spec.volumes?.some(({ name }) => name === 'iso') === true;
 }
 
+/** When the runner that runs was started: another one in the same pod has another time. */
+export function runnerStartedAt(pod: Pod): string | undefined {
+  return runnerStatus(pod)?.state?.running?.startedAt;
+}
+
 const pullFailures = new Set([
   'ErrImagePull',
   'ImagePullBackOff',

@@ -12,7 +12,7 @@ import {
 import type { EffectiveSettings, Vm, VmSpec } from '../../../api/vm.ts';
 import { CallLimiter } from '../../../controller/limiter.ts';
 import { isSvc3Error, messageOf } from '../../../errors.ts';
-import { isPodReady, isRunnerUp } from '../facts/podstate.ts';
+import { isPodReady, isRunnerUp, runnerStartedAt } from '../facts/podstate.ts';
 import { isSuspendedInMemory } from '../facts/hibernation.ts';
 import { isSamePorts, runnerPorts } from '../pod/podports.ts';
 import {
@@ -23,6 +23,7 @@ import {
   requestedBytes,
 } from './asrequested.ts';
 import { arePortsPending } from './openports.ts';
+import { otherCertificateMessage } from './othercertificate.ts';
 import { isDeepStrictEqual } from 'node:util';
 import type { BootTerms, ClaimAnswer, RunnerObservation } from './runners.ts';
 import type { VmSettings } from '../settings.ts';
@@ -63,6 +64,8 @@ interface Link {
   readonly podUid: string;
   /** A pod whose node was restarted is the same one at another address. */
   readonly address: string;
+  /** Another time is another runner, which may have lost its volume. */
+  readonly startedAt: string | undefined;
   readonly closing: AbortController;
   connection: RunnerConnection;
   /** Of a guest that waited: whether its runner has been told whose it is, and why it never will be this VM's. */
@@ -84,6 +87,8 @@ interface Link {
   askedAt: number;
   /** Since when it has not answered how it is; undefined while it does. */
   silentSince: number | undefined;
+  /** Since when another certificate is shown than the known one. */
+  refusedSince: number | undefined;
   /** A size that the runner refused: not asked for again. */
   refusedBytes: number | undefined;
   /** Ports of which the runner could not open all when it was asked last. */
@@ -226,9 +231,11 @@ export class RunnerLinks {
       (each) => each !== undefined && each.settings.version === link.state?.settingsVersion,
     );
     const bytes = boot.isDiskHeld === true ? undefined : requestedBytes(vm);
+    const isRefused = this.#isRefused(link);
     return {
-      ...observationOf(link, booted, this.#told(link)),
-      isPending: isPending(link, { vm, pod, bytes }),
+      ...observationOf(link, booted, isRefused ? otherCertificateMessage(pod) : this.#told(link)),
+      isRefused,
+      isPending: isPending(link, { vm, pod, bytes }) || this.#isBeginning(vm, link),
     };
   }
 
@@ -252,6 +259,17 @@ export class RunnerLinks {
   #told({ error, silentSince }: Link): string | undefined {
     const silentFor = silentSince === undefined ? Infinity : this.#now() - silentSince;
     return silentFor < silenceMs ? undefined : error;
+  }
+
+  /** A pod that has just moved may have an address for a while that is another one's by now: no longer than a silence is taken for a beginning. */
+  #isRefused({ refusedSince }: Link): boolean {
+    return refusedSince !== undefined && this.#now() - refusedSince >= silenceMs;
+  }
+
+  /** It was started anew in a pod whose runner is known, and may not listen yet. */
+  #isBeginning(vm: Vm, link: Link): boolean {
+    if (link.silentSince === undefined || !isOfKnownPod(vm, link) || wasMet(vm, link)) return false;
+    return link.state === undefined && this.#now() - link.silentSince < silenceMs;
   }
 
   forget(vmUid: string): void {
@@ -280,7 +298,9 @@ export class RunnerLinks {
     if (address === undefined || !isRunnerUp(pod)) return undefined;
     const known = this.#links.get(vmUid);
     const same = known?.podUid === podUid ? known : undefined;
-    if (same?.address === address) return same;
+    const startedAt = runnerStartedAt(pod);
+    const inPlace = same?.address === address ? same : undefined;
+    if (inPlace !== undefined && inPlace.startedAt === startedAt) return inPlace;
     known?.closing.abort();
     const closing = new AbortController();
     const pinned = vm.status?.runner?.podUid === podUid ? vm.status.runner.fingerprint : undefined;
@@ -288,6 +308,7 @@ export class RunnerLinks {
     const link: Link = {
       podUid,
       address,
+      startedAt,
       closing,
       connection: this.#open({ address, vmUid, pin, signal: closing.signal }),
       isClaimed: same?.isClaimed ?? false,
@@ -296,14 +317,15 @@ export class RunnerLinks {
       isMet: same?.isMet ?? false,
       state: undefined,
       podReady: false,
-      error: undefined,
+      error: inPlace?.error,
       verb: undefined,
       asking: undefined,
       busy: false,
       isStopAsked: false,
       isStopAskedAtEnd: false,
       askedAt: Number.NEGATIVE_INFINITY,
-      silentSince: undefined,
+      silentSince: inPlace?.silentSince,
+      refusedSince: inPlace?.refusedSince,
       refusedBytes: same?.refusedBytes,
       refusedPorts: undefined,
       growth: same?.growth,
@@ -325,12 +347,18 @@ export class RunnerLinks {
     const isPaused = isSuspendedInMemory(vm.status);
     const isWorking = link.state?.introducing === true || link.state?.busy !== undefined;
     const isIdle = isAsRequested(vm, pod, placed) && !isWorking;
-    const isToBeAsked = isIdle ? isPaused && sinceMs >= suspendedPollMs : due;
+    const isIdleDue = (isPaused && sinceMs >= suspendedPollMs) || (due && this.#isBeginning(vm, link));
+    const isToBeAsked = isIdle ? isIdleDue : due;
+    // Nothing is asked of it before it has shown the certificate that is known.
+    if (link.refusedSince !== undefined) {
+      if (due) void this.#ask(key, link, podReady);
+      return;
+    }
     // What failed is tried again after a while.
     const isRipe = due || link.error === undefined;
     if (link.state === undefined || flipped) {
       // A runner that was met before need not be asked while all is as requested; one that cannot be reached, once.
-      const first = link.askedAt === Number.NEGATIVE_INFINITY && (isPaused || !wasMet(vm, link.podUid));
+      const first = link.askedAt === Number.NEGATIVE_INFINITY && (isPaused || !wasMet(vm, link));
       if (isIdle && first) this.#meet(key, vm, link, podReady);
       else if (isToBeAsked || (!isIdle && flipped)) void this.#ask(key, link, podReady);
       return;
@@ -470,8 +498,14 @@ export class RunnerLinks {
       link.state = await call();
       link.error = undefined;
       link.silentSince = undefined;
+      link.refusedSince = undefined;
     } catch (error) {
       link.error = messageOf(error);
+      if (isSvc3Error(error, 'Forbidden')) {
+        link.refusedSince ??= this.#now();
+        // It was another one that said so.
+        link.state = undefined;
+      }
     } finally {
       link.busy = false;
       link.verb = undefined;
@@ -487,6 +521,7 @@ function observationOf(link: Link, booted: Offer | undefined, error: string | un
     state: link.state,
     podReady: link.podReady,
     fingerprint: link.connection.fingerprint(),
+    startedAt: link.state === undefined ? undefined : link.startedAt,
     verb: link.verb ?? verbUnderWay(link.state),
     growth: link.growth,
     isPending: false,
@@ -501,9 +536,10 @@ function verbUnderWay(state: RunnerState | undefined): PowerAction | undefined {
 
 /** Whether there is something that the runner has not done or not said yet, of which no event will tell. */
 function isPending(
-  { state, refusedBytes }: Link,
+  { state, refusedBytes, refusedSince }: Link,
   { vm, pod, bytes }: { readonly vm: Vm; readonly pod: Pod; readonly bytes: number | undefined },
 ): boolean {
+  if (refusedSince !== undefined) return true;
   const placed = placedSettings(vm, pod);
   if (state === undefined) return !isAsRequested(vm, pod, placed);
   return (
@@ -518,8 +554,16 @@ function isToGrow({ state, refusedBytes }: Pick<Link, 'state' | 'refusedBytes'>,
   return bytes > (state?.diskSize ?? Infinity) && bytes !== refusedBytes;
 }
 
-function wasMet(vm: Vm, podUid: string): boolean {
-  return vm.status?.runner?.podUid === podUid && vm.status.runner.fingerprint !== undefined;
+/** Whether it is the runner that has answered before, as the status says: not one that was started since, which may have lost its volume. */
+function wasMet(vm: Vm, link: Link): boolean {
+  // Operators of before did not write when it was started.
+  const { address = link.address, startedAt = link.startedAt } = vm.status?.runner ?? {};
+  return isOfKnownPod(vm, link) && address === link.address && startedAt === link.startedAt;
+}
+
+function isOfKnownPod(vm: Vm, link: Link): boolean {
+  const { podUid, fingerprint } = vm.status?.runner ?? {};
+  return podUid === link.podUid && fingerprint !== undefined;
 }
 
 /** Whether a growth is under way, which may wait for a copy of the disk, and the medium or ports are to change, which wait for none. */

@@ -10,6 +10,10 @@ export interface RunnerObservation {
   /** Readiness of the pod when it was asked: an answer from before the last flip is old. */
   readonly podReady: boolean;
   readonly fingerprint: string | undefined;
+  /** When the runner that has answered was started; undefined before it has. */
+  readonly startedAt?: string | undefined;
+  /** It has shown another certificate than the known one for too long to be one that a moved pod has left its address to; `error` says so. */
+  readonly isRefused?: boolean;
   /** The verb that is being carried out. */
   readonly verb: PowerAction | undefined;
   /** The settings that its last start was told, where they are known. */

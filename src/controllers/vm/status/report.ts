@@ -28,6 +28,7 @@ import type { RunnerObservation } from '../runner/runners.ts';
 import { startedByRunner, startedInPod } from '../facts/started.ts';
 import { growthMessage } from '../runner/diskgrowth.ts';
 import { withLiveWarnings } from '../resolve/livewarnings.ts';
+import { otherCertificateMessage } from '../runner/othercertificate.ts';
 import { openPorts, withPortWarning } from '../runner/openports.ts';
 import { portsCondition, withLeftOutWarnings } from './portscondition.ts';
 import {
@@ -156,7 +157,10 @@ function fresh({ pod, runner }: PodReport): RunnerObservation | undefined {
  * The observed power state. A ready pod is a running guest (the runner's `/readyz`), so in the ordinary life of a VM
  * nobody has to be asked.
  */
-function powerOf({ vm, pod, runner }: PodReport): ObservedPowerState | undefined {
+function powerOf(input: PodReport): ObservedPowerState | undefined {
+  const { vm, pod, runner } = input;
+  // Whoever makes the pod ready is not known to be its runner.
+  if (isRefused(input)) return vm.status?.powerState;
   const ready = isPodReady(pod);
   const state = runner?.state;
   // A runner that has just begun calls the guest stopped: nothing has been seen of it yet.
@@ -172,6 +176,18 @@ function powerOf({ vm, pod, runner }: PodReport): ObservedPowerState | undefined
 function stateBefore({ vm, pod }: PodReport): ObservedPowerState | undefined {
   if (startedInPod(pod) === 'no') return stateWithoutGuest(vm.status);
   return vm.status?.powerState === undefined ? undefined : 'Stopped';
+}
+
+/**
+ * Whether what answers in the pod is not known to be its runner. Until it has been asked that is as it was reported, as after a start of this
+ * process.
+ */
+function isRefused({ vm, pod, runner }: PodReport): boolean {
+  if (runner?.isRefused === true) return true;
+  if (runner === undefined || runner.state !== undefined || vm.status?.runner?.podUid !== pod.metadata.uid)
+    return false;
+  const ready = vm.status.conditions?.find(({ type }) => type === conditionTypes.ready);
+  return ready?.reason === 'RunnerUnreachable' && ready.message === otherCertificateMessage(pod);
 }
 
 /** A try to place the pod says nothing yet of a VM whose volume may be on one node only: it goes back there first. */
@@ -194,11 +210,13 @@ function identityOf({ vm, pod, runner }: PodReport): RunnerIdentity | undefined 
   if (address === undefined || startedInPod(pod) === 'no') return known;
   const fingerprint = runner?.fingerprint ?? known?.fingerprint;
   const version = runner?.state === undefined ? known?.version : `${runner.state.version}`;
+  const startedAt = runner?.startedAt ?? known?.startedAt;
   return {
     podUid,
     address,
     ...(fingerprint === undefined ? {} : { fingerprint }),
     ...(version === undefined ? {} : { version }),
+    ...(startedAt === undefined ? {} : { startedAt }),
   };
 }
 
@@ -364,6 +382,7 @@ function readyCondition(input: PodReport, power: ObservedPowerState | undefined)
   if (fault !== undefined) return condition('False', 'Starting', fault);
   const crash = crashMessage(pod);
   if (crash !== undefined) return condition('False', 'Crashed', crash);
+  if (isRefused(input)) return condition('Unknown', 'RunnerUnreachable', otherCertificateMessage(pod));
   if (runner?.error !== undefined && !isPodReady(pod) && runner.state === undefined)
     return condition('Unknown', 'RunnerUnreachable', runner.error);
   const step = runner?.state === undefined ? undefined : powerStep(vm, runner.state);

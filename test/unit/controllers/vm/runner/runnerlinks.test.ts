@@ -682,6 +682,127 @@ describe('the talk with a runner', () => {
     expect(opened.at(-1)?.signal.aborted).toBe(true);
   });
 
+  describe('of a VM that is as requested, whose runner was started anew in the same pod', () => {
+    const firstStart = '2026-11-01T10:00:01Z';
+    const at = (startedAt: string, podIP = '10.0.0.1'): Pod => {
+      const status = runningStatus(true);
+      const [runner] = status.containerStatuses ?? [];
+      const containerStatuses = [{ ...runner!, state: { running: { startedAt } } }];
+      return aPod({ nodeName: 'n1', status: { ...status, podIP, containerStatuses } });
+    };
+    const met = (more: object = {}) =>
+      aVm({
+        status: {
+          ...reported,
+          runner: { ...reported.runner, address: '10.0.0.1', startedAt: firstStart, ...more },
+        },
+      });
+    const other = new Svc3Error('Forbidden', 'the runner at 10.0.0.1 shows another certificate than before');
+    const words =
+      'the runner of pod team/svc3-vm-web shows another certificate than before: its volume was lost (node wiped, or etcd restored); delete the pod for another one';
+
+    test('it is met once more, and from then on nobody asks', async () => {
+      const { links, runner } = aRunner();
+      links.observe('k', met(), at(firstStart));
+      expect(runner.calls).toEqual([]);
+      links.observe('k', met(), at('2026-11-01T11:00:00Z'));
+      await answered(runner, 1);
+      for (const vm of [met(), met({ startedAt: '2026-11-01T11:00:00Z' })])
+        expect(links.observe('k', vm, at('2026-11-01T11:00:00Z'))).toMatchObject({
+          startedAt: '2026-11-01T11:00:00Z',
+          isPending: false,
+        });
+      expect(runner.calls).toEqual(['state']);
+    });
+
+    test('it is met where no operator saw it start, and where it has another address', async () => {
+      for (const pod of [at('2026-11-01T11:00:00Z'), at(firstStart, '10.0.0.2')]) {
+        const { links, runner } = aRunner();
+        links.observe('k', met(), pod);
+        await answered(runner, 1);
+        expect(runner.calls).toEqual(['state']);
+      }
+    });
+
+    test('it is asked again where it does not listen yet, for as long as a runner may take to begin', async () => {
+      const { links, runner } = aRunner();
+      const again = at('2026-11-01T11:00:00Z');
+      runner.fault = new Svc3Error('ServiceUnavailable', 'the runner does not answer');
+      links.observe('k', met(), again);
+      await answered(runner, 1);
+      expect(links.observe('k', met(), again)?.isPending).toBe(true);
+      runner.pass(pollMs);
+      links.observe('k', met(), again);
+      await answered(runner, 2);
+      runner.pass(silenceMs - pollMs);
+      expect(links.observe('k', met(), again)?.isPending).toBe(false);
+      expect(runner.calls).toEqual(['state', 'state']);
+    });
+
+    test('it is not met where its status is of an operator that did not write when it was started', () => {
+      const { links, runner } = aRunner();
+      links.observe('k', met({ startedAt: undefined }), at(firstStart));
+      expect(runner.calls).toEqual([]);
+    });
+
+    test('another certificate is told of when it lasts, and the runner is asked how it is, and nothing else', async () => {
+      const { links, runner } = aRunner();
+      runner.fault = other;
+      const again = at('2026-11-01T11:00:00Z');
+      const stopped = aVm({
+        spec: { powerState: 'Stopped' },
+        metadata: { generation: 2 },
+        status: met().status!,
+      });
+      links.observe('k', met(), again);
+      await answered(runner, 1);
+      expect(links.observe('k', met(), again)).toMatchObject({
+        state: undefined,
+        startedAt: undefined,
+        isRefused: false,
+        isPending: true,
+        error: undefined,
+      });
+      runner.pass(silenceMs);
+      expect(links.observe('k', stopped, again)).toMatchObject({
+        isRefused: true,
+        isPending: true,
+        error: words,
+      });
+      await answered(runner, 2);
+      expect(runner.calls).toEqual(['state', 'state']);
+    });
+
+    test('a pod whose address was another one’s for a while is believed again', async () => {
+      const { links, runner } = aRunner();
+      runner.fault = other;
+      const again = at('2026-11-01T11:00:00Z');
+      links.observe('k', met(), again);
+      await answered(runner, 1);
+      runner.fault = undefined;
+      runner.pass(pollMs);
+      links.observe('k', met(), again);
+      await answered(runner, 2);
+      runner.pass(silenceMs);
+      expect(links.observe('k', met(), again)).toMatchObject({
+        isRefused: false,
+        isPending: false,
+        error: undefined,
+        startedAt: '2026-11-01T11:00:00Z',
+      });
+    });
+
+    test('what it said before is not believed of the one that shows another certificate', async () => {
+      const { links, runner } = aRunner();
+      links.observe('k', aVm(), pod(false));
+      await answered(runner, 1);
+      runner.fault = other;
+      links.observe('k', aVm(), pod(true));
+      await answered(runner, 2);
+      expect(links.observe('k', aVm(), pod(true))).toMatchObject({ state: undefined, verb: undefined });
+    });
+  });
+
   test('a new pod is another runner', async () => {
     const { links, runner } = aRunner();
     links.observe('k', aVm(), pod(false));

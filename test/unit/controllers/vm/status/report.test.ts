@@ -54,6 +54,16 @@ function observed(given: Partial<RunnerObservation> = {}): RunnerObservation {
   };
 }
 
+const otherCertificate =
+  'the runner of pod team/svc3-vm-web shows another certificate than before: its volume was lost (node wiped, or etcd restored); delete the pod for another one';
+const refusedStatus: VmStatus = {
+  powerState: 'Running',
+  runner: { podUid: 'pod-uid' },
+  conditions: [
+    aCondition('Ready', { status: 'Unknown', reason: 'RunnerUnreachable', message: otherCertificate }),
+  ],
+};
+
 const stopped = (reason: string) => runnerState({ powerState: 'Stopped', reason, message: 'why it is off' });
 const failed = (reason: string, given: Partial<RunnerState> = {}) =>
   runnerState({ powerState: 'Failed', reason, message: `told: ${reason}`, ...given });
@@ -399,6 +409,64 @@ const table: Row[] = [
     runner: observed({ error: 'the runner at 10.0.0.1 does not answer' }),
     rows: ['ready=Unknown/RunnerUnreachable', scheduled, prepared, 'booted=False/Booting'],
     message: 'the runner at 10.0.0.1 does not answer',
+  },
+  {
+    sentence: 'a runner that shows another certificate than before, of a pod that is Ready',
+    pod: running,
+    spec: { powerState: 'Stopped' },
+    status: { powerState: 'Stopped', runner: { podUid: 'pod-uid' } },
+    runner: observed({ podReady: true, isRefused: true, error: otherCertificate }),
+    rows: ['ready=Unknown/RunnerUnreachable', scheduled, prepared, 'booted=False/NotRunning'],
+    power: 'Stopped',
+    message: otherCertificate,
+  },
+  {
+    sentence: 'one that was told of, and has not been asked since this operator started',
+    pod: running,
+    status: refusedStatus,
+    runner: observed(),
+    rows: ['ready=Unknown/RunnerUnreachable', scheduled, prepared, booted],
+    power: 'Running',
+    message: otherCertificate,
+  },
+  {
+    sentence: 'one that was told of, and shows the known certificate again',
+    pod: running,
+    status: refusedStatus,
+    runner: observed({ state: answered, podReady: true }),
+    rows: [ready, scheduled, prepared, booted],
+    power: 'Running',
+  },
+  {
+    sentence: 'the next pod of a VM of whose last one that was told',
+    pod: running,
+    status: { ...refusedStatus, runner: { podUid: 'before' } },
+    runner: observed(),
+    rows: [ready, scheduled, prepared, booted],
+    power: 'Running',
+  },
+  {
+    sentence: 'a Ready pod whose runner was unreachable for another reason before',
+    pod: running,
+    status: {
+      ...refusedStatus,
+      conditions: [
+        aCondition('Ready', { status: 'Unknown', reason: 'RunnerUnreachable', message: 'silent' }),
+      ],
+    },
+    runner: observed(),
+    rows: [ready, scheduled, prepared, booted],
+    power: 'Running',
+  },
+  {
+    sentence: 'a node that does not answer and that has a runner with another certificate',
+    pod: running,
+    node: lostNode,
+    status: refusedStatus,
+    runner: observed({ podReady: true, isRefused: true, error: otherCertificate }),
+    rows: ['ready=Unknown/NodeLost', scheduled, prepared, booted],
+    power: 'Running',
+    message: 'node n1 does not answer',
   },
   {
     sentence: 'a node that does not answer',
@@ -836,6 +904,18 @@ describe('what is known of a VM', () => {
         fingerprint: 'bb',
         version: '1',
       });
+    });
+
+    test('was started when the one that has answered was, and as known before until one has', () => {
+      const startedAt = '2026-11-01T10:00:01Z';
+      const status = { runner: { ...known, startedAt } };
+      const later = '2026-11-01T11:00:00Z';
+      for (const [runner, expected] of [
+        [observed({ state: runnerState(), podReady: true, startedAt: later }), later],
+        [observed({ podReady: true, startedAt: later }), later],
+        [observed(), startedAt],
+      ] as const)
+        expect(runnerOf({ pod: running, status, runner })?.startedAt).toBe(expected);
     });
 
     test('is kept while the pod is the same, also where it has no address for a while', () => {
