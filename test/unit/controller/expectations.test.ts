@@ -1,5 +1,6 @@
-import { stat } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import {
   expectationMs,
   createExpectations,
@@ -160,15 +161,27 @@ describe('what was written and the cache does not show yet', () => {
   });
 });
 
+/** Two ends of a connection: what the one writes the kernel has at once. */
+async function connected(): Promise<{ readonly client: Socket; readonly server: Socket }> {
+  const listening = createServer().listen(0, '127.0.0.1');
+  await once(listening, 'listening');
+  const accepted = once(listening, 'connection') as Promise<[Socket]>;
+  const client = connect((listening.address() as AddressInfo).port, '127.0.0.1');
+  const [[server]] = await Promise.all([accepted, once(client, 'connect')]);
+  listening.close();
+  onTestFinished(() => [client, server].forEach((end) => end.destroy()));
+  return { client, server };
+}
+
 test('what the server has said before the process had its turn again counts first: only then is a write late', async () => {
   const expired: string[] = [];
   const expectations = createExpectations<KubeObject>((key) => expired.push(key), 20);
-  const heard = new Promise<boolean>((resolve) => {
-    stat('.', () => resolve(expectations.observe('k', at('10'))));
-  });
+  const watch = await connected();
+  const heard = once(watch.client, 'data').then(() => expectations.observe('k', at('10')));
   expectations.wrote('k', at('10'));
   expectations.wrote('l', at('11'));
   // As on a machine that has much else to do: the answer of the watch lies there, and the time is over.
+  watch.server.write('an event');
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100);
   expect(await heard).toBe(true);
   await expect.poll(() => expired).toEqual(['l']);
