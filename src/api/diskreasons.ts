@@ -21,7 +21,7 @@ export const diskReasons: readonly ReasonRow[] = [
       'Create the source, or delete the Image or ISO and make it again from another.',
     ],
     SourceDeleted: [
-      'The VM was deleted before its disk was saved, or its Ephemeral disk went with its pod; or it was being deleted when the Image was made.',
+      'The VM was deleted or reverted before its disk was saved, or its Ephemeral disk went with its pod; or it was being deleted when the Image was made.',
       'Nothing can be done for that disk; delete the Image.',
     ],
     SourceNotReady: [
@@ -80,7 +80,7 @@ export const diskReasons: readonly ReasonRow[] = [
     ],
     SourceNotFound: ['The VM does not exist; the version before stays usable.', 'Name another VM.'],
     SourceDeleted: [
-      'The VM was deleted before its disk was saved, or its Ephemeral disk went with its pod; the version before stays usable.',
+      'The VM was deleted or reverted before its disk was saved, or its Ephemeral disk went with its pod; the version before stays usable.',
       'Nothing can be done for that disk.',
     ],
     DiskRefused: [

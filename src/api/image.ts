@@ -197,6 +197,11 @@ export const imageAnnotations = {
   savedVm: 'svc3.dev/saved-vm',
   /** On Images of a commit: `<request>/<UID of the VM that was meant>`; said of another request it says nothing. */
   committedVm: 'svc3.dev/committed-vm',
+  /**
+   * On Images of a save or commit: id of the request (`workId`) whose disk the VM's revert discards, since it was waited for as long as there is time;
+   * written before the revert is asked for.
+   */
+  saveAbandoned: 'svc3.dev/save-abandoned',
   /** On Images that are blank or uploaded: amd64 or arm64, since nothing else says it. */
   architecture: 'svc3.dev/architecture',
 } as const;

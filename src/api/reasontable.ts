@@ -35,7 +35,10 @@ export const reasonTable: readonly ReasonRow[] = [
     Suspending: ['The VM is being suspended.', waits],
     Resuming: ['The VM is being resumed.', waits],
     Restarting: ['The guest is being shut down, and is started again.', waits],
-    Reverting: ['Changes to the disk are discarded and the VM boots fresh from its image.', waits],
+    Reverting: [
+      'Changes to the disk are discarded and the VM boots fresh from its image; before that the images that are to have the disk as it is are saved, which the message names.',
+      'Nothing; it goes on by itself. Where an image that it waits for cannot be saved, look at that, or delete it.',
+    ],
     GuestStopped: [
       'The guest has shut itself down although spec.powerState is Running; nothing starts it again but a new pod of the VM.',
       'Start it (`svc3 vm start`, or a new spec.startRequest), or leave it off (`svc3 vm stop`, or spec.powerState Stopped).',

@@ -150,7 +150,7 @@ export const VmSpec = z
       .max(64)
       .optional()
       .describe(
-        'Any text; each new value discards the changes to the disk once. Where powerState is Running the guest then starts from the image. That which the VM is made with does not.',
+        'Any text; each new value discards the changes to the disk once, after the saves and commits that were asked for before. Where powerState is Running the guest then starts from the image. That which the VM is made with does not.',
       ),
     startRequest: z
       .string()

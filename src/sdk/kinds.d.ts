@@ -304,7 +304,7 @@ export interface VMSpec {
   }[];
   /** The requested power state. */
   powerState?: 'Running' | 'Stopped' | 'Suspended';
-  /** Any text; each new value discards the changes to the disk once. Where powerState is Running the guest then starts from the image. That which the VM is made with does not. */
+  /** Any text; each new value discards the changes to the disk once, after the saves and commits that were asked for before. Where powerState is Running the guest then starts from the image. That which the VM is made with does not. */
   revertRequest?: string;
   /** Any text; each new value starts a VM once whose guest has shut itself down or has crashed, where powerState is Running. */
   startRequest?: string;

@@ -50,18 +50,21 @@ export async function startOperator(
     vm,
     client = world.client,
     settings = {},
+    tellsRunner = false,
   }: {
     vm?: SavedVm;
     client?: KubeClient;
     settings?: Partial<VmSettings>;
+    /** Whether the VM controller tells the VM's runner what is asked for. */
+    tellsRunner?: boolean;
   } = {},
 ): Promise<TestOperator> {
   // A namespace with Pod Security `restricted` has no host ports.
-  const vmOperator = await startVmOperator(client, {
-    portRanges: {},
-    store: world.settings.store,
-    ...settings,
-  });
+  const vmOperator = await startVmOperator(
+    client,
+    { portRanges: {}, store: world.settings.store, ...settings },
+    () => (vm !== undefined && tellsRunner ? { openRunner: openRunnerOf(vm) } : {}),
+  );
   const imageOperator =
     vm === undefined
       ? startImageOperator(client, world.settings)

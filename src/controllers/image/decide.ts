@@ -2,7 +2,15 @@ import type { Image, ImageCommit, ImageStatus, Iso } from '../../api/image.ts';
 import type { WorkDone, WorkFailed } from '../../api/worker.ts';
 import { diskRefusals } from '../../api/reasons.ts';
 import type { ObservedPowerState } from '../../api/vm.ts';
-import { commitOf, hasGoneWithPod, meantVm, takenFrom, wantsMemory } from './names.ts';
+import {
+  commitOf,
+  hasGoneWithPod,
+  isSaveAbandoned,
+  meantVm,
+  takenFrom,
+  vmNameOf,
+  wantsMemory,
+} from './names.ts';
 import type { DiskKind, RepositoryPath } from './repositorypath.ts';
 
 /** The worker pod of the current request, as the cache shows it. */
@@ -120,6 +128,9 @@ export function decide(observed: Observed): Plan {
   if (isDone(disk, request))
     return { kind: 'stored', cleanUp: observed.hasPods || observed.withdrawn !== undefined };
   if (isRefused(disk, request)) return { kind: 'stored', cleanUp: observed.hasPods };
+  // What is in the store is stored all the same.
+  if (isSaveAbandoned(disk) && worker?.phase !== 'Done')
+    return refuse('SourceDeleted', `VM ${vmNameOf(disk) ?? ''} was reverted before its disk was saved`);
   if (observed.path === undefined)
     return stall('StoreMissing', 'this installation has no image store (chart value store.url)');
   if (observed.hasOldPods) return { kind: 'stopWorkers' };

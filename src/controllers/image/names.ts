@@ -110,6 +110,13 @@ export function workId(disk: Image | Iso, request: string): string {
   return createHash('sha256').update(`${disk.metadata.uid}/${request}`).digest('hex').slice(0, 32);
 }
 
+/** Whether an Image was told that what it asks for now is not saved, since the VM is reverted. */
+export function isSaveAbandoned(disk: Image | Iso): boolean {
+  const request = requestOf(disk);
+  const told = disk.metadata.annotations?.[imageAnnotations.saveAbandoned];
+  return vmNameOf(disk) !== undefined && request !== undefined && told === workId(disk, request);
+}
+
 export function workerPodName(id: string): string {
   return `svc3-worker-${id}`;
 }

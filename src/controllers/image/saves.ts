@@ -13,6 +13,14 @@ export function unsavedImages(vm: Vm, images: readonly Image[]): string[] {
     .sort();
 }
 
+/**
+ * Images that the VM's disk is still promised to, as it is now: its revert waits for them. Those for which there is no store are among them, since they
+ * would get the disk of after the revert once there is one.
+ */
+export function promisedImages(vm: Vm, images: readonly Image[]): Image[] {
+  return images.filter((image) => isPromised(image, vm));
+}
+
 /** Whether an Image is being made of the VM's disk right now, by its runner or of the copy in its pod. */
 export function isBeingSaved(vm: Vm, images: readonly Image[]): boolean {
   return images.some(
@@ -26,6 +34,12 @@ function isWorking({ status }: Image): boolean {
 }
 
 function waitsFor(image: Image, vm: Vm): boolean {
+  const isTaken = image.status?.digest !== undefined || takenFrom(image) !== undefined;
+  return isPromised(image, vm) && (isTaken || !isStoreMissing(image));
+}
+
+/** Whether the disk that the VM has now is meant, and nothing has come of that yet. */
+function isPromised(image: Image, vm: Vm): boolean {
   const { metadata, status } = image;
   const request = requestOf(image);
   if (vmNameOf(image) !== vm.metadata.name || request === undefined) return false;
@@ -35,11 +49,11 @@ function waitsFor(image: Image, vm: Vm): boolean {
   if (taken !== undefined) return taken.vmUid === vm.metadata.uid && !hasGoneWithPod(taken, podWithDisk(vm));
   if ((meantVm(image) ?? vm.metadata.uid) !== vm.metadata.uid) return false;
   if (status?.digest !== undefined) return commitRefusal(vm, metadata.name) === undefined;
-  return !isStoreMissing(image) && !isTooLate(image, vm);
+  return !isTooLate(image, vm);
 }
 
 /** Where there is no store, nothing would come of it. */
-function isStoreMissing({ status }: Image): boolean {
+export function isStoreMissing({ status }: Image): boolean {
   return status?.conditions?.some(({ reason }) => reason === 'StoreMissing') === true;
 }
 

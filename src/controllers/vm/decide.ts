@@ -39,7 +39,7 @@ export interface Observed {
   readonly isNodeLost: boolean;
   /** Images that the disk is still being saved for; only looked at where the VM is being deleted. */
   readonly unsaved: readonly string[];
-  /** How long a deletion waits for them, in milliseconds. */
+  /** How long a deletion or a revert waits for Images, in milliseconds. */
   readonly saveWaitMs: number;
   /** Milliseconds since 1970. */
   readonly now: number;
@@ -224,9 +224,14 @@ function deletion(
 
 /** Says what a deletion waits for, and how long at most. */
 export function savingMessage(images: readonly string[], endsAt: number): string {
+  return `the VM is being deleted; it waits ${untilSaved(images, endsAt)}`;
+}
+
+/** Says until when somebody waits for Images, at most until that time, in milliseconds since 1970. */
+export function untilSaved(images: readonly string[], endsAt: number): string {
   const shown = images.slice(0, 10).join(', ');
   const more = images.length > 10 ? ` and ${images.length - 10} more` : '';
   const what = images.length === 1 ? `image ${shown} is` : `images ${shown}${more} are`;
   const until = `${new Date(endsAt).toISOString().slice(0, 19)}Z`;
-  return `the VM is being deleted; it waits until ${what} saved, at most until ${until}`;
+  return `until ${what} saved, at most until ${until}`;
 }

@@ -4,7 +4,7 @@ import { isPersistent } from './facts/claim.ts';
 import { isAsleep } from './facts/hibernation.ts';
 import type { ClaimRoom } from './pod/claimgrowth.ts';
 import type { Resolved } from './resolve/resolve.ts';
-import { isBoot, powerStep } from './runner/power.ts';
+import { isBoot, powerStep, type RevertHold } from './runner/power.ts';
 import type { RunnerObservation } from './runner/runners.ts';
 
 /** What a pass has found out of a VM whose pod lives. */
@@ -15,6 +15,8 @@ export interface KeptFacts {
   readonly waiting: readonly string[];
   /** What its runner has answered to this pass; undefined where there is none to be asked. */
   readonly runner: RunnerObservation | undefined;
+  /** Why a revert that is asked for is not carried out yet. */
+  readonly revertHold?: RevertHold | undefined;
   /** Why no other pod is made yet (`holdFor`). */
   readonly dataHold: string | undefined;
 }
@@ -74,9 +76,9 @@ function sleepsOnDisk({ vm, runner }: KeptFacts): boolean {
 
 /** Whether the guest is to be started now, in another pod. */
 function bootIsDue(facts: KeptFacts): boolean {
-  const { vm, runner } = facts;
+  const { vm, runner, revertHold } = facts;
   if (runner?.state === undefined || runner.verb !== undefined) return false;
-  return needsNewPod(facts) && isBoot(powerStep(vm, runner.state));
+  return needsNewPod(facts) && isBoot(powerStep(vm, runner.state, revertHold));
 }
 
 /** Whether the pod may end for that: with a guest that runs it would suspend it, and it is shut down first. */

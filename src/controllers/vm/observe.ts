@@ -25,7 +25,7 @@ export interface ObserverParts {
   images(namespace: string): readonly Image[];
   /** resourceVersion of the pull Secret of a namespace. */
   pullSecretVersion(namespace: string): string | undefined;
-  /** How long a deletion waits until the disk is saved, in milliseconds. */
+  /** How long a deletion or a revert waits until the disk is saved, in milliseconds. */
   readonly saveWaitMs: number;
   /** Wall clock, for deadlines. */
   now(): Date;

@@ -14,6 +14,7 @@ import { decide, type Observed, type Plan, type PodPlan } from './decide.ts';
 import type { VmExpectations } from './expectations.ts';
 import { endGuest, type HoldPlan, letGo, stillWanted } from './life/deletion.ts';
 import { holdVm } from './life/finalizer.ts';
+import { RevertHolds } from './life/revertholds.ts';
 import { expired, expiryPollMs } from './life/expiry.ts';
 import type { LiveList } from '../../controller/livelists.ts';
 import { waitsForGuest } from './facts/standby.ts';
@@ -102,13 +103,16 @@ export interface VmReconcilerParts {
 export class VmReconciler {
   readonly #parts: VmReconcilerParts;
   readonly #memories: readonly VmMemory[];
+  readonly #revertHolds: RevertHolds;
   /** UID of the VM seen last, by key: one that was deleted and made again shares nothing but the name. */
   readonly #uids = new Map<string, string>();
 
   constructor(parts: VmReconcilerParts) {
     const { podCreation, claimGrowth, podResize, runners, starts, expectations } = parts;
     this.#parts = parts;
+    this.#revertHolds = new RevertHolds(parts);
     this.#memories = [
+      this.#revertHolds,
       podCreation,
       claimGrowth,
       podResize,
@@ -399,14 +403,16 @@ export class VmReconciler {
     const room = await failures.attempt(podResize.provide(vm, pod, settings), { kind: 'underway' });
     const dataRoom = await failures.attempt(this.#growData(vm, waiting), { againMs: pollMs });
     const dataHold = holdFor(dataRoom);
+    const revertHold = await this.#revertHolds.of({ vm, pod, effective });
     const runner = runners?.observe(pass.key, vm, pod, {
+      revertHold,
       isHeld: isRenewed || room.kind === 'underway',
       isStoppedFirst: isRenewed && dataHold === undefined && (await this.#isStoppedFirst(vm, effective)),
       isDiskHeld: isClaimTooSmall(vm, claim),
       settings: bootableSettings(settings, room),
     });
     pass.runner = runner;
-    const facts = { vm, effective, waiting, runner, dataHold };
+    const facts = { vm, effective, waiting, runner, revertHold, dataHold };
     const kept = decideKept(facts, dependsOnImages(facts) && (await this.#isBeingSaved(vm)));
     switch (kept.kind) {
       case 'release':
@@ -416,7 +422,10 @@ export class VmReconciler {
         return this.#replace(pass, { kind: 'replace', pod, reason: 'Restarting', node: undefined, message });
       }
       default: {
-        const keptMs = await this.#stayWith(pass, { pod, settings, room, dataRoom, ...kept }, failures);
+        const startsAfter = revertHold?.message ?? kept.startsAfter;
+        const waitsForSave = kept.waitsForSave || revertHold !== undefined;
+        const staying = { pod, settings, room, dataRoom, startsAfter, waitsForSave };
+        const keptMs = await this.#stayWith(pass, staying, failures);
         // A guest that comes to wait wakes only a few of those who wait for one.
         return soonest(keptMs, lookAgainMs, noNodeTakesIt ? guestWaitMs : undefined);
       }
@@ -545,7 +554,7 @@ function withDataRefusal(status: StatusDraft, { refusal }: ClaimRoom): StatusDra
   return { ...status, conditions: { ...status.conditions, restartRequired: refused } };
 }
 
-/** What a pass has found out of a pod that stays, and why its guest is not started yet. */
+/** What a pass has found out of a pod that stays, and why its guest is not started, or its disk not reverted, yet. */
 interface Staying extends Omit<Extract<Kept, { kind: 'stay' }>, 'kind'> {
   readonly pod: Pod;
   readonly settings: Resolved;

@@ -40,7 +40,7 @@ export interface VmSettings {
   readonly readinessSeconds: number;
   /** `vmMetrics.enabled`: runners serve metrics of their VMs. */
   readonly vmMetrics: boolean;
-  /** `deletion.saveWaitMinutes`, in milliseconds: how long the deletion of a VM waits until its disk is saved. */
+  /** `deletion.saveWaitMinutes`, in milliseconds: how long the deletion or the revert of a VM waits until its disk is saved. */
   readonly saveWaitMs: number;
 }
 

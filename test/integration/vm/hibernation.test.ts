@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { nodes, pods, vms } from '../../../src/api/resources.ts';
+import type { Image } from '../../../src/api/image.ts';
+import { images, nodes, pods, vms } from '../../../src/api/resources.ts';
 import { storageClasses } from '../../support/resources.ts';
 import type { PowerRequest, RunnerState } from '../../../src/api/runner.ts';
 import type { VmSettings } from '../../../src/controllers/vm/settings.ts';
@@ -28,7 +29,8 @@ const start = (given: Partial<VmSettings> = {}): Promise<TestOperator> =>
       state: async () => runner.state,
       power: async (request) => {
         runner.verbs.push(request);
-        if (request.action !== 'suspend') return become({ powerState: 'Running' });
+        const { revertRequest } = { ...runner.state, ...request };
+        if (request.action !== 'suspend') return become({ powerState: 'Running', revertRequest });
         return become({ powerState: 'Suspended', suspendKind: request.suspendTo ?? 'Memory' });
       },
       claim: () => Promise.reject(new Error('not asked for')),
@@ -103,6 +105,23 @@ test('an operator that dies before it has ended the pod ends it when it is back'
   await expect.poll(() => space.pod('vm'), slow).toBeUndefined();
   expect(runner.verbs).toEqual([]);
   await expect.poll(statusOf, slow).toMatchObject({ powerState: 'Suspended', suspendedTo: 'Disk' });
+});
+
+test('a VM that sleeps while its disk is promised to an image goes on for that before it is reverted', async () => {
+  const saved = { name: 'saved', namespace: space.name };
+  await world.client.create(images, { metadata: saved, spec: { source: { vm: { name: 'vm' } } } } as Image);
+  await request({ powerState: 'Running', revertRequest: 'one' });
+  await space.until('vm', 'Ready', {
+    reason: 'Reverting',
+    message: expect.stringContaining('the revert waits until image saved is saved'),
+  });
+  // No runner copies the disk of a guest that sleeps.
+  await expect.poll(statusOf, slow).toMatchObject({ powerState: 'Running' });
+  expect(runner.verbs).toEqual([{ action: 'resume' }]);
+  await world.client.delete(images, saved);
+  await space.untilReady('vm');
+  expect(runner.verbs).toEqual([{ action: 'resume' }, { action: 'revert', revertRequest: 'one' }]);
+  expect(await statusOf()).toMatchObject({ revertRequest: 'one' });
   await space.remove('vm');
   await space.untilGone('vm');
 });

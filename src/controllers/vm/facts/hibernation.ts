@@ -7,7 +7,7 @@ import { inherited } from '../../../api/template.ts';
 import type { EffectiveSettings, MemoryHost, ObservedPowerState, Vm, VmStatus } from '../../../api/vm.ts';
 import { findCondition, isTrue } from '../../../controller/conditions.ts';
 import { memoryOnDiskRefusal } from './claim.ts';
-import { answeredRequest } from './requests.ts';
+import { isDue } from './requests.ts';
 
 /** A claim takes at least so much of a guest's memory in a second. */
 const bytesPerSecond = 100 * 2 ** 20;
@@ -83,12 +83,6 @@ export function isAsleep(vm: Vm): boolean {
   const { spec, status } = vm;
   if (spec.powerState !== 'Suspended' || status?.powerState !== 'Suspended') return false;
   return status.suspendedTo === 'Disk' && !isDue(vm, 'revertRequest');
-}
-
-/** Whether it is asked for and has not been reported as answered. */
-function isDue(vm: Vm, member: 'revertRequest' | 'restartRequest'): boolean {
-  const asked = vm.spec[member];
-  return asked !== undefined && asked !== answeredRequest(vm, member);
 }
 
 /** Whether a pod that is made for the VM may find a memory of its guest on the claim. */

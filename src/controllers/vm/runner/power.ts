@@ -6,6 +6,14 @@ import { suspendsTo } from '../facts/hibernation.ts';
 import { answeredRequest, type RequestField } from '../facts/requests.ts';
 import { requestsMedium } from '../resolve/livesettings.ts';
 
+/** Why a revert that is asked for is not carried out yet: Images that were asked for before are to have the disk as it is. */
+export interface RevertHold {
+  /** What it waits for, for people. */
+  readonly message: string;
+  /** Whether one of them is to have the memory of the guest too, which only a guest that runs has. */
+  readonly needsGuest: boolean;
+}
+
 /** What the requested power state asks of the runner now. */
 export type PowerStep =
   | { readonly kind: 'none' }
@@ -24,17 +32,32 @@ export function isBoot(step: PowerStep): boolean {
 const none: PowerStep = { kind: 'none' };
 
 /** Pure: requested state, last report and what the runner says → at most one verb. Nothing is asked of a VM that goes but its end. */
-export function powerStep(vm: Vm, state: RunnerState): PowerStep {
+export function powerStep(vm: Vm, state: RunnerState, held?: Pick<RevertHold, 'needsGuest'>): PowerStep {
   if (vm.metadata.deletionTimestamp !== undefined) return none;
   if (state.busy !== undefined || isOnItsWay(state)) return none;
   const revert = vm.spec.revertRequest;
   if (revert !== undefined && isAsked('revertRequest', vm, state)) {
     const stopped = vm.spec.powerState === 'Stopped';
+    if (held !== undefined) return whileHeld(vm, state, held);
     return {
       kind: 'verb',
       request: { action: 'revert', revertRequest: revert, ...(stopped ? { stopped } : {}) },
     };
   }
+  return towards(vm, state);
+}
+
+/**
+ * The guest whose work a revert discards goes on only where its disk could not be saved else, whatever the VM is to be after that: no runner copies one that
+ * is suspended on its disk, since what the guest has not written yet is in its memory.
+ */
+function whileHeld(vm: Vm, state: RunnerState, { needsGuest }: Pick<RevertHold, 'needsGuest'>): PowerStep {
+  if (vm.spec.powerState === 'Stopped') return towards(vm, state);
+  const isOnDisk = state.powerState === 'Suspended' && state.suspendKind === 'Disk';
+  return needsGuest || isOnDisk ? run(vm, state) : none;
+}
+
+function towards(vm: Vm, state: RunnerState): PowerStep {
   switch (vm.spec.powerState) {
     case 'Running':
       return run(vm, state);

@@ -363,7 +363,7 @@ export class RunnerLinks {
       else if (isToBeAsked || (!isIdle && flipped)) void this.#ask(key, link, podReady);
       return;
     }
-    const step = heldStep(powerStep(vm, link.state), link.state, boot);
+    const step = heldStep(powerStep(vm, link.state, boot.revertHold), link.state, boot);
     if (step.kind === 'verb' && !isAnswered(link, step.request)) {
       if (isRipe) this.#act(key, link, { vm, pod }, step.request, isBoot(step) ? offered : undefined);
       return;

@@ -3,6 +3,7 @@ import type { PowerAction, RunnerState } from '../../../api/runner.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import type { VmMemory } from '../vmmemory.ts';
 import type { DiskGrowth } from './diskgrowth.ts';
+import type { RevertHold } from './power.ts';
 
 /** What is known of a pod's runner, from asking it. */
 export interface RunnerObservation {
@@ -26,8 +27,10 @@ export interface RunnerObservation {
   readonly error: string | undefined;
 }
 
-/** How the guest is to be started when that is due. */
+/** How the guest is to be started, and its disk reverted, when that is due. */
 export interface BootTerms {
+  /** A revert that is asked for is not carried out yet. */
+  readonly revertHold?: Pick<RevertHold, 'needsGuest'> | undefined;
   /** It is started in another pod: the runner of this one is not asked to. */
   readonly isHeld?: boolean;
   /** The guest is shut down before that: the end of its pod would suspend it. */

@@ -8,7 +8,7 @@ import { nodeOf } from '../../../placement/podfacts.ts';
 import { needsAnotherPod } from '../../../api/vmchanges.ts';
 import { hasClaims, isPersistent } from '../facts/claim.ts';
 import { keepsSettings, mayGoOn, memoryHostOf, stateWithoutGuest } from '../facts/hibernation.ts';
-import { answeredRequest, type RequestField } from '../facts/requests.ts';
+import { answeredRequest, isMadeWith, type RequestField } from '../facts/requests.ts';
 import { leftOutPorts, withPodsPorts } from '../pod/leftoutports.ts';
 import { statusPorts } from '../pod/podports.ts';
 import {
@@ -52,7 +52,7 @@ export interface PodReport {
   readonly refusal?: string | undefined;
   /** Why the pod does not get the size that some of them ask for. */
   readonly resizeRefusal?: { readonly fields: readonly string[]; readonly message: string } | undefined;
-  /** What a start that is asked for waits for. */
+  /** What a start or revert that is asked for waits for. */
   readonly startsAfter?: string | undefined;
 }
 
@@ -388,12 +388,13 @@ function readyCondition(input: PodReport, power: ObservedPowerState | undefined)
   const step = runner?.state === undefined ? undefined : powerStep(vm, runner.state);
   if (step?.kind === 'guestStopped')
     return condition('False', 'GuestStopped', 'the guest has shut itself down');
+  const reverted = vm.spec.revertRequest === undefined || isReverted(input);
+  if (startsAfter !== undefined && !reverted) return condition('False', 'Reverting', startsAfter);
   if (power === 'Failed' && requested !== 'Stopped') {
     const { reason = '', message } = runner?.state ?? {};
     if (waitingFaults.has(reason)) return condition('False', reason, message ?? '');
     return condition('False', 'Crashed', message ?? 'QEMU ended');
   }
-  const reverted = vm.spec.revertRequest === undefined || isReverted(input);
   if (requested === 'Running' && power === 'Running' && isRestartDue(input))
     return condition('False', 'Restarting', waitsFor);
   if (power === requested && reverted)
@@ -520,14 +521,4 @@ function isReverted({ vm, pod, runner, effective }: PodReport): boolean {
   if (requested === undefined || runner?.state?.revertRequest === requested) return true;
   if (answeredRequest(vm, 'revertRequest') === requested) return true;
   return !isPersistent(effective) && isMadeWith(pod, 'revertRequest', requested);
-}
-
-function isMadeWith(
-  pod: Pod,
-  member: 'revertRequest' | 'restartRequest',
-  requested: string | undefined,
-): boolean {
-  if (requested === undefined) return false;
-  const text = pod.metadata.annotations?.[annotations.runnerSpec] ?? '';
-  return text.includes(`"${member}":${JSON.stringify(requested)}`);
 }

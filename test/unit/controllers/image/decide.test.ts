@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Image, ImageStatus } from '../../../../src/api/image.ts';
 import type { WorkFailed } from '../../../../src/api/worker.ts';
 import { decide, isGivenUp, type Observed, type Plan } from '../../../../src/controllers/image/decide.ts';
+import { requestOf, workId } from '../../../../src/controllers/image/names.ts';
 import { anImage, aVmSource, condition, digest, done, observed } from './builders.ts';
 
 const failed = (reason: WorkFailed['reason']): WorkFailed => ({ result: 'Failed', reason, message: 'why' });
@@ -12,6 +13,11 @@ const save: Image['spec']['source'] = { vm: { name: 'vm', mode: 'Save' } };
 const committing = (status: Image['status'], metadata: Partial<Image['metadata']> = {}): Image => {
   const image = anImage(remote, { digest, ...status }, metadata);
   return { ...image, spec: { ...image.spec, commit: { vm: 'vm', request: 'two' } } };
+};
+/** The VM was reverted without it. */
+const abandoned = (image: Image): Image => {
+  const annotations = { 'svc3.dev/save-abandoned': workId(image, requestOf(image) ?? '') };
+  return { ...image, metadata: { ...image.metadata, annotations } };
 };
 const deleted = { deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: ['svc3.dev/cleanup'] };
 const stalled = [condition('Ready', 'False', 'DiskRefused'), condition('Stalled', 'True', 'DiskRefused')];
@@ -158,6 +164,40 @@ describe('what is decided for a disk', () => {
     [
       'a save that was asked for before the VM had a pod is made of the first one',
       observed(anImage(save, { vmUid: 'u' }), { vmSource: aVmSource({ podUid: 'now' }) }),
+      { kind: 'work' },
+    ],
+    ...[anImage(save, { vmUid: 'u' }), anImage(save), committing({ vmUid: 'u', vmRequest: 'two' })].map(
+      (image): [string, Observed, never] => [
+        `a ${image.spec.commit === undefined ? 'save' : 'commit'} that its VM was reverted without is refused: ${image.status?.vmUid}`,
+        observed(abandoned(image), { vmSource: aVmSource() }),
+        {
+          kind: 'refuse',
+          verdict: { reason: 'SourceDeleted', message: 'VM vm was reverted before its disk was saved' },
+        } as never,
+      ],
+    ),
+    [
+      'a save that its VM was reverted without is refused where there is no store either',
+      observed(abandoned(anImage(save)), { path: undefined }),
+      { kind: 'refuse', verdict: { reason: 'SourceDeleted' } } as never,
+    ],
+    [
+      'a save that its VM was reverted without is stored where its worker is done',
+      observed(abandoned(anImage(save, { vmUid: 'u' })), {
+        worker: { phase: 'Done', result: done },
+        vmSource: aVmSource(),
+      }),
+      { kind: 'finish' },
+    ],
+    [
+      'a commit goes on where the VM was reverted without the one before',
+      observed(
+        committing(
+          {},
+          { annotations: { 'svc3.dev/save-abandoned': workId(committing({}), 'commit/vm/one') } },
+        ),
+        { vmSource: aVmSource() },
+      ),
       { kind: 'work' },
     ],
     [

@@ -24,10 +24,19 @@ interface Given {
   readonly state?: Partial<RunnerState> | undefined;
   readonly verb?: RunnerObservation['verb'];
   readonly dataHold?: string;
+  readonly revertHold?: KeptFacts['revertHold'];
 }
 
 function facts(given: Given): KeptFacts {
-  const { settings = persistent, waiting = ['cpu', 'tag'], spec = {}, status = {}, verb, dataHold } = given;
+  const {
+    settings = persistent,
+    waiting = ['cpu', 'tag'],
+    spec = {},
+    status = {},
+    verb,
+    dataHold,
+    revertHold,
+  } = given;
   const state = 'state' in given ? given.state : { powerState: 'Stopped' as const };
   return {
     vm: aVm({ spec, status: { effective: settings, ...status } }),
@@ -41,6 +50,7 @@ function facts(given: Given): KeptFacts {
       isPending: false,
       error: undefined,
     },
+    revertHold,
     dataHold,
   };
 }
@@ -71,6 +81,18 @@ describe('the pod of', () => {
     ['a guest with what it can have there stays', { waiting: ['display', 'metadata'] }, stay(), stay()],
     ['a guest whose disk is in it stays', { settings: effective }, stay(), stay()],
     ['a guest that runs and nobody restarts stays', { state: { powerState: 'Running' } }, stay(), stay()],
+    [
+      'a guest whose disk is saved before a revert stays',
+      { spec: { revertRequest: 'b' }, revertHold: { message: 'wait', needsGuest: false } },
+      stay(),
+      stay(),
+    ],
+    [
+      'a guest whose memory is saved before that, once it runs, goes',
+      { spec: { revertRequest: 'b' }, revertHold: { message: 'wait', needsGuest: true } },
+      newPod,
+      afterSave,
+    ],
     ['a guest that is to be off stays', { spec: { powerState: 'Stopped' } }, stay(), stay()],
     ['a guest that runs and is restarted goes', restarted, newPod, afterSave],
     [

@@ -628,6 +628,43 @@ describe('a pass', () => {
     });
   });
 
+  describe('over a VM that is to be reverted', () => {
+    beforeEach(() => {
+      saveWaitMs = 60_000;
+      vm = aVm({
+        metadata: { ...aVm().metadata, ...held, generation: 2 },
+        spec: { revertRequest: 'b' },
+        status: { effective, powerState: 'Running', revertRequest: 'a' },
+      });
+    });
+
+    test('has its runner told of that once nobody waits for the disk', async () => {
+      liveImages = [aSave()];
+      const reconciler = aReconciler({ state: runnerState({ revertRequest: 'a' }) });
+      expect(await reconciler.reconcile('team/web')).toEqual({ requeueAfterMs: 2_000 });
+      expect(observed.mock.lastCall?.[3]).toMatchObject({ revertHold: { needsGuest: false } });
+      expect(readyOf()).toMatchObject({
+        status: 'False',
+        reason: 'Reverting',
+        message: 'the revert waits until image disk is saved, at most until 2026-11-01T10:02:00Z',
+      });
+      liveImages = [];
+      await reconciler.reconcile('team/web');
+      expect(observed.mock.lastCall?.[3]).toMatchObject({ revertHold: undefined });
+    });
+
+    test('says so too where the guest has crashed, and does not give up', async () => {
+      liveImages = [aSave()];
+      pod = aPod({ nodeName: 'n1', status: runningStatus(false) });
+      const state = runnerState({ powerState: 'Failed', restarts: 6, revertRequest: 'a' });
+      await aReconciler({ state, podReady: false }).reconcile('team/web');
+      expect(readyOf()).toMatchObject({ reason: 'Reverting' });
+      expect(apply.mock.calls[0]?.[1].status?.conditions).not.toContainEqual(
+        expect.objectContaining({ type: 'Stalled', status: 'True' }),
+      );
+    });
+  });
+
   describe('over a VM whose disk is to be larger', () => {
     const persistent = { ...effective, disk: { storage: 'Persistent' as const, size: '20Gi' } };
     const ofSize = (storage: string): PersistentVolumeClaim => ({

@@ -319,6 +319,49 @@ describe('powerStep', () => {
   });
 });
 
+describe('a revert that is held for images', () => {
+  const asked = (powerState: PowerState) =>
+    aVm({ spec: { powerState, revertRequest: 'b' }, status: { effective } });
+  const onDisk = { powerState: 'Suspended', suspendKind: 'Disk' } as const;
+
+  test.each<[string, PowerState, Partial<RunnerState>, needsGuest: boolean, object]>([
+    ['leaves a guest that runs as it is', 'Running', {}, false, none],
+    [
+      'does not start one that is off',
+      'Running',
+      { powerState: 'Stopped', reason: 'Requested' },
+      false,
+      none,
+    ],
+    ['does not have one go on', 'Running', { powerState: 'Suspended', suspendKind: 'Memory' }, false, none],
+    ['has one go on whose memory is on its disk', 'Running', onDisk, false, verb('resume')],
+    ['has one go on that is to be suspended after that', 'Suspended', onDisk, false, verb('resume')],
+    ['does not suspend one that runs before that', 'Suspended', {}, false, none],
+    ['nor one whose memory is saved', 'Suspended', {}, true, none],
+    ['shuts down one whose memory is on its disk', 'Stopped', onDisk, false, verb('stop')],
+    ['does not start one that has crashed', 'Running', { powerState: 'Failed', restarts: 6 }, false, none],
+    ['shuts down one that is to be off', 'Stopped', {}, false, verb('stop')],
+    ['leaves one off that is', 'Stopped', { powerState: 'Stopped', reason: 'Requested' }, false, none],
+    ['has one go on whose memory is saved', 'Running', { powerState: 'Suspended' }, true, verb('resume')],
+    [
+      'starts one whose memory is saved',
+      'Running',
+      { powerState: 'Stopped', reason: 'Requested' },
+      true,
+      verb('start'),
+    ],
+    ['leaves one that runs and whose memory is saved as it is', 'Running', {}, true, none],
+  ])('%s', (_, powerState, state, needsGuest, step) => {
+    expect(powerStep(asked(powerState), runnerState(state), { needsGuest })).toEqual(step);
+  });
+
+  test('holds nothing else', () => {
+    const vm = aVm({ spec: { powerState: 'Running', restartRequest: 'a' }, status: { effective } });
+    const restart = { kind: 'verb', request: { action: 'restart', restartRequest: 'a' } };
+    expect(powerStep(vm, runnerState({}), { needsGuest: false })).toEqual(restart);
+  });
+});
+
 test.each([
   ['start', true],
   ['restart', true],

@@ -290,6 +290,21 @@ describe('the talk with a runner', () => {
     await vi.waitFor(() => expect(runner.calls).toEqual(['state', 'state', 'start']));
   });
 
+  test('a revert is asked for once it waits for no image any more', async () => {
+    const { links, runner } = aRunner();
+    const vm = aVm({ spec: { revertRequest: 'b' }, metadata: { generation: 2 }, status: reported });
+    const held = { revertHold: { needsGuest: false } };
+    links.observe('k', vm, pod(true), held);
+    await answered(runner, 1);
+    links.observe('k', vm, pod(true), held);
+    runner.pass(60_000);
+    links.observe('k', vm, pod(true), held);
+    await answered(runner, 2);
+    links.observe('k', vm, pod(true));
+    await answered(runner, 3);
+    expect(runner.calls).toEqual(['state', 'state', 'revert']);
+  });
+
   describe('of a guest that the end of its pod would suspend', () => {
     const renewed = aVm({
       spec: { restartRequest: 'now' },
