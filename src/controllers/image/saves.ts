@@ -34,8 +34,7 @@ function isWorking({ status }: Image): boolean {
 }
 
 function waitsFor(image: Image, vm: Vm): boolean {
-  const isTaken = image.status?.digest !== undefined || takenFrom(image) !== undefined;
-  return isPromised(image, vm) && (isTaken || !isStoreMissing(image));
+  return isPromised(image, vm) && (image.status?.digest !== undefined || !isStoreMissing(image));
 }
 
 /** Whether the disk that the VM has now is meant, and nothing has come of that yet. */

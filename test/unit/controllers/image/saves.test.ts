@@ -62,6 +62,15 @@ describe('a VM that is being deleted waits for', () => {
       false,
     ],
     [
+      'no save where there is no store, though it is known whose disk it was to be',
+      anImage(
+        ofVm,
+        { vmUid: 'vm-uid', vmPodUid: 'now', conditions: [condition('Stalled', 'True', 'StoreMissing')] },
+        before,
+      ),
+      false,
+    ],
+    [
       'a save whose registry is away',
       anImage(ofVm, { conditions: [condition('Ready', 'False', 'RegistryUnreachable')] }, before),
       true,
