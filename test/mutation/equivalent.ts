@@ -22,6 +22,11 @@ export const equivalents: readonly Equivalent[] = [
     why: 'how many texts are remembered is memory against time',
   },
   {
+    file: 'src/placement/amount.ts',
+    changes: ['text === undefined ? 0 : milliOf(text)  →  (milliOf(text))'],
+    why: 'what is no quantity counts as nothing too',
+  },
+  {
     file: 'src/placement/nodetree.ts',
     within: 'function hash',
     why: 'any priorities give a tree with the same order; that it is balanced is tested by what it costs',

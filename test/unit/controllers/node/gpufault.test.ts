@@ -89,6 +89,12 @@ describe('the condition of a node', () => {
       fault,
       { ...told, lastTransitionTime: '2026-11-01T10:00:00Z', lastHeartbeatTime: '2026-11-01T10:00:00Z' },
     ],
+    [
+      'is put right where somebody wrote another reason',
+      aNode({ ...told, reason: 'Theirs' }),
+      fault,
+      { ...told, lastHeartbeatTime: '2026-11-01T10:00:00Z' },
+    ],
     ['goes with the fault', aNode(told), undefined, { type, $patch: 'delete' }],
     [
       'of a Node that has no status yet is not written',
