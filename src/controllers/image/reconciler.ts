@@ -102,8 +102,7 @@ export class ImageReconciler {
     const { disk } = observed;
     switch (plan.kind) {
       case 'stored':
-        if (plan.cleanUp) await this.#cleanUp(observed);
-        return this.#reporter.report(disk, answeredStatus(disk, this.#parts.now()));
+        return this.#keepTrue(observed, plan.cleanUp);
       case 'say':
         await this.#say(observed, plan.verdict);
         return plan.requeueAfterMs === undefined ? undefined : { requeueAfterMs: plan.requeueAfterMs };
@@ -133,6 +132,14 @@ export class ImageReconciler {
         this.#tellFormer(observed);
         return this.#release(key, observed);
     }
+  }
+
+  /** A commit that was withdrawn ends before the status forgets it; nothing else that is cleaned up holds the status back. */
+  async #keepTrue(observed: Observed, cleanUp: boolean): Promise<void> {
+    const { disk } = observed;
+    if (cleanUp) await this.#forgetExport(observed);
+    await this.#reporter.report(disk, answeredStatus(disk, this.#parts.now()));
+    if (cleanUp) await this.#endWork(observed);
   }
 
   async #work(observed: Observed, work: Work, signal: AbortSignal): Promise<ReconcileResult | void> {
@@ -248,14 +255,22 @@ export class ImageReconciler {
     await this.#reporter.report(disk, verdictStatus(disk, verdict, this.#parts.now(), { taken }));
   }
 
-  /** What was uploaded goes before the pods: as long as they are there, a clean-up that was cut short is made again. */
   async #cleanUp(observed: Observed): Promise<void> {
-    const { disk, kind, hasPods } = observed;
+    await this.#forgetExport(observed);
+    await this.#endWork(observed);
+  }
+
+  async #forgetExport(observed: Observed): Promise<void> {
+    const { disk, kind } = observed;
     const left = exportOf(observed);
-    if (left !== undefined) {
-      const kept = await forgetExport(this.#parts, { disk, kind, id: left.id }, left.vm);
-      if (kept !== undefined) this.#reporter.warn(disk, 'TicketKept', kept);
-    }
+    if (left === undefined) return;
+    const kept = await forgetExport(this.#parts, { disk, kind, id: left.id }, left.vm);
+    if (kept !== undefined) this.#reporter.warn(disk, 'TicketKept', kept);
+  }
+
+  /** What was uploaded goes before the pods: as long as they are there, a clean-up that was cut short is made again. */
+  async #endWork(observed: Observed): Promise<void> {
+    const { disk, hasPods } = observed;
     if (!hasPods || this.#livePods(disk).length === 0) return;
     await this.#forgetUpload(observed);
     await this.#deletePods(disk);
@@ -380,8 +395,7 @@ export class ImageReconciler {
 
   async #release(key: string, observed: Observed): Promise<void> {
     const { disk, request = '' } = observed;
-    if (exportOf(observed) !== undefined)
-      await atTicket(() => this.#cleanUp({ ...observed, hasPods: false }));
+    if (exportOf(observed) !== undefined) await atTicket(() => this.#forgetExport(observed));
     this.#parts.backoff.clear(workId(disk, request));
     this.#reporter.forget(disk.metadata.uid);
     const { client, kind, expected } = this.#parts;

@@ -92,9 +92,9 @@ export async function copyInStore(options: StoreWorkOptions, source: ImageStatus
 }
 
 /**
- * Forgets an upload that was taken over or refused, unless the tag is the upload itself. A store that refuses keeps it, no harm.
+ * Forgets an upload that was taken over or refused, unless the tag is the upload itself. A store that does not delete (`isDeletionRefused`) keeps it.
  *
- * @throws where the store does not answer: it is to be asked again.
+ * @throws where the store does not answer, or fails or denies it in this moment: it is to be asked again.
  */
 export async function forgetUpload(
   { registries, disk, path, tag }: Omit<StoreWorkOptions, 'signal'>,
@@ -107,7 +107,7 @@ export async function forgetUpload(
     if ((await client.digestOf(repository, tag, { signal })) === digest) return;
     await deleteUpload(client, { repository, digest }, signal);
   } catch (error) {
-    if (!isSvc3Error(error)) throw error;
+    if (!isDeletionRefused(error) && !isSvc3Error(error, 'NotFound')) throw error;
   } finally {
     await client.close();
   }

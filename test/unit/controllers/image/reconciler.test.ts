@@ -528,15 +528,31 @@ describe('a worker pod', () => {
       },
     );
 
-    test('is there until the upload is forgotten, whenever the operator or the store went away', async () => {
-      const gone = new Error('the store is away');
-      vi.spyOn(store, 'deleteManifest').mockRejectedValueOnce(gone);
-      await expect(pass()).rejects.toBe(gone);
+    test.each<[string, Error]>([
+      ['is away, or the operator goes', new Error('the store is away')],
+      ['answers 503', new Svc3Error('BadGateway', 'answered 503')],
+      ['has had enough', new Svc3Error('TooManyRequests', 'answered 429')],
+      ['refuses the login', new Svc3Error('Unauthorized', 'refused the login')],
+      ['denies access', new Svc3Error('Forbidden', 'denied access')],
+    ])('is there until the upload is forgotten, where the store %s', async (_, failure) => {
+      vi.spyOn(store, 'deleteManifest').mockRejectedValueOnce(failure);
+      await expect(pass()).rejects.toBe(failure);
       expect([calls, ready()?.status]).toEqual([['apply images'], 'True']);
       seen();
       await pass();
       expect(calls.slice(1)).toEqual(expect.arrayContaining(['forget upload', 'delete pods']));
       expect(await store.tags(repository)).toEqual([]);
+    });
+
+    test('holds no status back while the store does not forget', async () => {
+      const failure = new Svc3Error('Forbidden', 'denied access');
+      store.deleteManifest = () => Promise.reject(failure);
+      await expect(pass()).rejects.toBe(failure);
+      write({ metadata: { ...(stored as Disk).metadata, generation: 2 } });
+      seen();
+      await expect(pass()).rejects.toBe(failure);
+      expect([stored?.status?.observedGeneration, ready()?.status]).toEqual([2, 'True']);
+      expect(calls).not.toContain('delete pods');
     });
 
     test('goes though the store does not forget', async () => {
