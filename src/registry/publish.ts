@@ -20,13 +20,17 @@ export async function publish(
   await client.putManifest(repository, newest, bytes, mediaType, abortable);
 }
 
+/** Tags that are asked for before what lies under them is deleted: whoever has time for a part of them only still gets on. */
+const tagsAtOnce = 100;
+
 /**
  * Deletes every version of an image, and every upload to it; its blobs go when the registry collects its garbage. The known one goes last: while it is there, so is what tells
- * that the others are of this image. One that the registry refuses to delete (`isDeletionRefused`) keeps none of the others.
+ * that the others are of this image. One that the registry refuses to delete (`isDeletionRefused`) keeps none of the others. A call that is aborted has deleted some; the next
+ * one goes on with those that are left.
  *
  * @param known - digest of its newest version, which may have lost its tags; undefined where it has none
  * @returns false where nothing is deleted: the repository has versions, and not that one, so that they are of another image of the name
- * @throws the first refusal, when the others have gone
+ * @throws the first refusal, when the others have gone or the signal has come
  */
 export async function deleteVersions(
   client: RegistryClient,
@@ -35,17 +39,29 @@ export async function deleteVersions(
   signal?: AbortSignal,
 ): Promise<boolean> {
   const abortable = signal === undefined ? {} : { signal };
-  const tags = await client.tags(repository, abortable);
-  const tagged = await Promise.all(tags.map((tag) => digestsUnder(client, { repository, tag }, signal)));
-  const others = new Set(tagged.flat());
-  const isInDoubt = known !== undefined && !others.delete(known) && others.size > 0;
-  if (isInDoubt && (await client.digestOf(repository, known, abortable)) === undefined) return false;
   const refusals: Svc3Error[] = [];
-  for (const digest of others)
-    await client.deleteManifest(repository, digest, abortable).catch((error: unknown) => {
+  const deleteOne = (digest: string): Promise<void> =>
+    client.deleteManifest(repository, digest, abortable).catch((error: unknown) => {
       if (!isDeletionRefused(error)) throw error;
       refusals.push(error);
     });
+  const tags = await client.tags(repository, abortable);
+  let isOfThis = known === undefined;
+  try {
+    for (let at = 0; at < tags.length; at += tagsAtOnce) {
+      const some = tags.slice(at, at + tagsAtOnce);
+      const tagged = await Promise.all(some.map((tag) => digestsUnder(client, { repository, tag }, signal)));
+      const others = new Set(tagged.flat());
+      if (known !== undefined && others.delete(known)) isOfThis = true;
+      if (others.size === 0) continue;
+      isOfThis ||= (await client.digestOf(repository, known ?? '', abortable)) !== undefined;
+      if (!isOfThis) return false;
+      for (const digest of others) await deleteOne(digest);
+    }
+  } catch (error) {
+    // More time would not help against a refusal, and a refusal is asked again for an hour only.
+    throw signal?.aborted === true ? (refusals[0] ?? error) : error;
+  }
   if (refusals[0] !== undefined) throw refusals[0];
   if (known !== undefined) await client.deleteManifest(repository, known, abortable);
   return true;

@@ -1,4 +1,5 @@
-import { describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { Svc3Error } from '../../../src/errors.ts';
 import { mediaTypes } from '../../../src/registry/client.ts';
 import { copyImage, resolveImage } from '../../../src/registry/image.ts';
 import { sha256 } from '../../../src/registry/manifest.ts';
@@ -195,5 +196,46 @@ describe('versions', () => {
     expect(await deleteVersions(registry, 'a', undefined)).toBe(true);
     expect(await registry.tags('a')).toEqual([]);
     expect(await deleteVersions(registry, 'a', 'sha256:gone')).toBe(true);
+  });
+
+  describe('of which there are more than can be asked for in one try', () => {
+    let registry: MemoryRegistry;
+    let known: string;
+    /** How many tags can still be asked for. */
+    let left: number;
+    beforeEach(() => {
+      registry = memoryRegistry();
+      // The known one comes first of all, and has to go last.
+      known = put(registry, { tag: 'latest' }).digest;
+      for (let i = 0; i < 250; i += 1) put(registry, { tag: `v${i}`, config: { i } });
+      const { digestOf } = registry;
+      registry.digestOf = async (...asked) => {
+        left -= 1;
+        if (left < 0) throw new DOMException('The operation was aborted due to timeout', 'TimeoutError');
+        return digestOf(...asked);
+      };
+    });
+    const once = (signal?: AbortSignal) => {
+      left = 150;
+      return deleteVersions(registry, 'a', known, signal);
+    };
+
+    test('are deleted over several tries, the known one last', async () => {
+      await expect(once()).rejects.toThrow('aborted');
+      const afterOne = (await registry.tags('a')).length;
+      expect(afterOne).toBeLessThan(251);
+      expect(registry.manifests.has(`a@${known}`)).toBe(true);
+      await expect(once()).rejects.toThrow('aborted');
+      expect((await registry.tags('a')).length).toBeLessThan(afterOne);
+      expect(registry.manifests.has(`a@${known}`)).toBe(true);
+      expect(await once()).toBe(true);
+      expect(registry.manifests.size).toBe(0);
+    });
+
+    test('are said to be refused where that is why no end is in sight', async () => {
+      const refusal = new Svc3Error('MethodNotAllowed', 'answered 405');
+      registry.deleteManifest = () => Promise.reject(refusal);
+      await expect(once(AbortSignal.abort())).rejects.toBe(refusal);
+    });
   });
 });
