@@ -226,6 +226,7 @@ export class ImageReconciler {
     const { disk, request = '' } = observed;
     const { now, backoff } = this.#parts;
     await this.#reporter.report(disk, storedStatus(disk, now(), { stored, answer: answerTo(disk, request) }));
+    this.#tellReplaced(observed);
     backoff.clear(workId(disk, request));
     await this.#cleanUp(observed);
   }
@@ -353,11 +354,17 @@ export class ImageReconciler {
       path === undefined
         ? 'and this installation has no image store now'
         : 'which is not where this installation stores it now';
-    this.#reporter.warn(
-      disk,
-      'KeptInStore',
-      `was stored at ${former.registry}/${former.repository}, ${why}: nothing is deleted there`,
-    );
+    const message = `was stored at ${former.registry}/${former.repository}, ${why}: nothing is deleted there`;
+    this.#reporter.warn(disk, 'KeptInStore', message);
+  }
+
+  /** Says where the versions before lie, while it is known: the status names the place of the newest alone. */
+  #tellReplaced({ disk, path }: Observed): void {
+    const former = formerPlaceOf(disk, path);
+    if (former === undefined) return;
+    const where = `${former.registry}/${former.repository}, which is not where this installation stores it now`;
+    const message = `versions before this one lie at ${where}: they are used from there, and nothing is deleted there`;
+    this.#reporter.warn(disk, 'KeptInStore', message);
   }
 
   /** UID of the object that has the name now: the cache may be behind, and what lies in the store may be another's. */

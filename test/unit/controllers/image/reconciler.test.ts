@@ -466,6 +466,37 @@ describe('a worker pod', () => {
     expect(told()).toEqual(['Normal Stored']);
   });
 
+  describe('that is done with a commit', () => {
+    const commit = { vm: 'web', request: 'two' };
+    const finish = async (reference: string) => {
+      given(remote, { ...wasStored, reference });
+      stored = { ...stored, spec: { source: remote, commit } } as Image;
+      seen();
+      pods = [aWorker(ended(done), 'commit/web/two')];
+      await pass();
+      expect(stored?.status?.reference).toBe(`store.example.com/svc3/team/disk@${digest}`);
+    };
+
+    test.each(['before.example.com/svc3/team/disk', 'store.example.com/former/team/disk'])(
+      'names the versions before where they lie at %s, which no status names from then on',
+      async (former) => {
+        await finish(`${former}@${digest}`);
+        expect(told()).toEqual(['Normal Stored', 'Warning KeptInStore']);
+        expect(event.mock.calls.at(-1)?.[1].message).toBe(
+          `versions before this one lie at ${former}, which is not where this installation stores it now: they are used from there, and nothing is deleted there`,
+        );
+        seen();
+        await pass();
+        expect(told()).toHaveLength(2);
+      },
+    );
+
+    test('names nothing where the versions before lie where it is', async () => {
+      await finish(`store.example.com/svc3/team/disk@sha256:${'b'.repeat(64)}`);
+      expect(told()).toEqual(['Normal Stored']);
+    });
+  });
+
   test('whose Image is ready is cleaned away, and nothing is written', async () => {
     given(remote, wasStored);
     pods = [aWorker(ended(done))];
