@@ -4,18 +4,24 @@ import type { Verdict } from './decide.ts';
 import type { RepositoryPath } from './repositorypath.ts';
 import type { NamespaceRegistries } from './registries.ts';
 
-export interface AwaitedUpload {
+/** A disk whose uploads are looked at. */
+export interface LookedAt {
   readonly disk: Disk;
   /** Undefined where the installation has no store. */
   readonly path: RepositoryPath | undefined;
-  /** What is said while nothing has come, or more may come. */
-  readonly waiting: Verdict;
   /** Milliseconds since 1970. */
   readonly now: number;
 }
 
+export interface AwaitedUpload extends LookedAt {
+  /** What is said while nothing has come, or more may come. */
+  readonly waiting: Verdict;
+}
+
 /** How often an upload is looked at in the time that it may take. */
-const looks = 24;
+export const looks = 24;
+
+type UploadsFound = Awaited<ReturnType<typeof giveUpUploads>>;
 
 /**
  * Gives uploads to a disk up that nobody went on with, and says what is to be said of the disk then. A store that does not answer or
@@ -41,12 +47,17 @@ export async function awaitUpload(
   return { verdict: isStill ? { reason, message } : waiting, requeueAfterMs };
 }
 
-async function uploadsOf(
+/**
+ * Gives the uploads to a disk up that nobody went on with for so long.
+ *
+ * @throws where the store does not answer or does not delete
+ */
+export async function uploadsOf(
   registries: NamespaceRegistries,
-  { disk, path, now }: AwaitedUpload,
+  { disk, path, now }: LookedAt,
   expiryMs: number,
-): Promise<Awaited<ReturnType<typeof giveUpUploads>> | undefined> {
-  if (path === undefined) return undefined;
+): Promise<UploadsFound> {
+  if (path === undefined) return { givenUp: [], going: [] };
   const client = await registries.open(disk.metadata.namespace, path.registry);
   try {
     return await giveUpUploads(client, path.repository, now - expiryMs);

@@ -34,6 +34,7 @@ import {
   workerPodName,
   workId,
 } from './names.ts';
+import { LeftUploads } from './leftuploads.ts';
 import { observe, type ObserveParts } from './observe.ts';
 import { formerPlaceOf, type RepositoryPath } from './repositorypath.ts';
 import { exportShare, forgetExport, startExport, startWorker, type PodWorkParts } from './podwork.ts';
@@ -68,10 +69,12 @@ const usersPollMs = 1_000;
 export class ImageReconciler {
   readonly #parts: ImageReconcilerParts;
   readonly #reporter: Reporter;
+  readonly #leftUploads: LeftUploads;
 
   constructor(parts: ImageReconcilerParts) {
     this.#parts = parts;
     this.#reporter = new Reporter(parts);
+    this.#leftUploads = new LeftUploads(parts.registries, parts.settings.uploadExpiryMs);
   }
 
   async reconcile(key: string, signal: AbortSignal): Promise<ReconcileResult | void> {
@@ -135,11 +138,12 @@ export class ImageReconciler {
   }
 
   /** A commit that was withdrawn ends before the status forgets it; nothing else that is cleaned up holds the status back. */
-  async #keepTrue(observed: Observed, cleanUp: boolean): Promise<void> {
+  async #keepTrue(observed: Observed, cleanUp: boolean): Promise<ReconcileResult | undefined> {
     const { disk } = observed;
     if (cleanUp) await this.#forgetExport(observed);
     await this.#reporter.report(disk, answeredStatus(disk, this.#parts.now()));
     if (cleanUp) await this.#endWork(observed);
+    return this.#leftUploads.look(observed);
   }
 
   async #work(observed: Observed, work: Work, signal: AbortSignal): Promise<ReconcileResult | void> {
@@ -391,7 +395,7 @@ export class ImageReconciler {
     if (plan.kind === 'release') this.#tellFormer(observed);
     vanished.forget(key);
     this.#parts.backoff.clear(workId(disk, observed.request ?? ''));
-    this.#reporter.forget(disk.metadata.uid);
+    this.#forget(disk);
     return undefined;
   }
 
@@ -404,9 +408,14 @@ export class ImageReconciler {
     const { disk, request = '' } = observed;
     if (exportOf(observed) !== undefined) await atTicket(() => this.#forgetExport(observed));
     this.#parts.backoff.clear(workId(disk, request));
-    this.#reporter.forget(disk.metadata.uid);
+    this.#forget(disk);
     const { client, kind, expected } = this.#parts;
     await removeFinalizer(client, resourceOf(kind), disk, { expected, key });
+  }
+
+  #forget({ metadata }: Disk): void {
+    this.#reporter.forget(metadata.uid);
+    this.#leftUploads.forget(metadata.uid);
   }
 
   async #hold(key: string, disk: Disk): Promise<Disk> {

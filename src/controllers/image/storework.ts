@@ -4,7 +4,7 @@ import { parseQuantity } from '../../api/quantity.ts';
 import { isSvc3Error, messageOf, Svc3Error } from '../../errors.ts';
 import { pushDisk } from '../../registry/disk.ts';
 import { copyImage, resolveImage } from '../../registry/image.ts';
-import { isDeletionRefused } from '../../registry/deletion.ts';
+import { deletesNothing, isDeletionRefused } from '../../registry/deletion.ts';
 import { deleteUpload } from '../../registry/parts.ts';
 import { deleteVersions, publish } from '../../registry/publish.ts';
 import { parseReference } from '../../registry/reference.ts';
@@ -136,9 +136,4 @@ export async function purge(options: Omit<StoreWorkOptions, 'tag'>): Promise<str
   } finally {
     await client.close();
   }
-}
-
-/** That is the registry's own error code. One that is read-only for a while (distribution: `storage.maintenance.readonly`) answers 405 without it. */
-function deletesNothing({ reason, message }: Svc3Error): boolean {
-  return reason === 'MethodNotAllowed' && message.includes('(UNSUPPORTED');
 }

@@ -91,3 +91,20 @@ test('an upload that somebody may go on with stays, whatever became of another o
   await expect.poll(() => store.tags(repository), soon).toEqual([uploadTag('new')]);
   await expect.poll(() => readyOf(client, namespace, 'fresh'), soon).toContain('AwaitingUpload');
 });
+
+test('an upload that nobody goes on with is given up once its time is over, also where another one has filled the Image', async () => {
+  const { client, settings } = cluster;
+  await operator.stop();
+  operator = startImageOperator(client, { ...settings, uploadExpiryMs: 2_000 });
+  const namespace = await cluster.namespace();
+  const repository = `svc3/${namespace}/twice`;
+  await part(repository, 'old');
+  const annotations = { [imageAnnotations.upload]: await part(repository, 'new', await aQcow2()) };
+  const twice = anImage(namespace, 'twice', { upload: {} });
+  await client.create(images, { ...twice, metadata: { ...twice.metadata, annotations } });
+  const { digest } = await becomesReady(client, namespace, 'twice');
+  await expect.poll(() => store.tags(repository), soon).not.toContain(uploadTag('old'));
+  expect(await store.tags(repository)).not.toContain(uploadTag('new'));
+  expect(await store.digestOf(repository, 'latest')).toBe(digest);
+  expect(await readyOf(client, namespace, 'twice')).toBe('Ready');
+});

@@ -586,6 +586,22 @@ describe('a worker pod', () => {
       expect(calls).not.toContain('delete pods');
     });
 
+    test('has others beside it that nobody goes on with: they are given up once, when their time is over', async () => {
+      await pass();
+      seen();
+      expect(await pass()).toEqual({ requeueAfterMs: 86_400_000 });
+      const config = { mediaType: 'application/vnd.svc3.upload.config.v1+json', digest, size: 2 };
+      const annotations = { 'svc3.dev/written-at': new Date(start - 1).toISOString() };
+      store.put(repository, 'upload-old', { schemaVersion: 2, config, layers: [], annotations });
+      nowMs += 86_400_000;
+      expect(await pass()).toBeUndefined();
+      expect(await store.tags(repository)).toEqual([]);
+      const asked = opened.length;
+      nowMs += 86_400_000;
+      await pass();
+      expect(opened).toHaveLength(asked);
+    });
+
     test('goes though the store does not forget', async () => {
       const refusal = new Svc3Error('MethodNotAllowed', 'no');
       vi.spyOn(store, 'deleteManifest').mockRejectedValueOnce(refusal);
