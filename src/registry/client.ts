@@ -219,8 +219,11 @@ class DistributionClient implements RegistryClient {
         accept: [200, 404],
         signal: limited,
       });
-      const bytes = await readReply(reply, manifestLimitBytes, where);
-      return reply.status === 404 ? undefined : (parseManifest(bytes, where).manifests ?? []);
+      if (reply.status === 404) {
+        await reply.body.dump();
+        return undefined;
+      }
+      return parseManifest(await readReply(reply, manifestLimitBytes, where), where).manifests ?? [];
     });
   }
 

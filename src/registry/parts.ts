@@ -198,7 +198,8 @@ export async function appendParts(
 }
 
 /**
- * A connection that died is noticed late: somebody else may have gone on with the upload, completed it, and had it taken over.
+ * A connection that died is noticed late: somebody else may have gone on with the upload, completed it, and had it taken over. Where no list is found
+ * none is deleted: this one may be all that there is.
  *
  * @param isOwn - whether the list was written here: somebody who wrote at the same time does not know of it
  * @throws Conflict.
@@ -209,8 +210,9 @@ async function assertCurrent(
   { digest, before }: PartList,
   isOwn: boolean,
 ): Promise<void> {
-  if ((await client.digestOf(repository, tag)) === digest) return;
-  if (isOwn) await deleteNow(client, repository, [digest, ...before]);
+  const current = await client.digestOf(repository, tag);
+  if (current === digest) return;
+  if (isOwn && current !== undefined) await deleteNow(client, repository, [digest, ...before]);
   throw new Svc3Error('Conflict', 'the upload has been gone on with or completed meanwhile');
 }
 

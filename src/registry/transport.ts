@@ -87,14 +87,14 @@ function hostOf(registry: string): string {
   return registry === 'docker.io' ? 'registry-1.docker.io' : registry;
 }
 
-/** The registry's own words: code and message of its first error. */
+/** The registry's own words: code and message of its first error. None where what it says breaks off. */
 async function wordsOf(body: RegistryReply['body']): Promise<string> {
   let text = '';
-  for await (const chunk of body) {
-    text += String(chunk);
-    if (text.length > 8192) break;
-  }
   try {
+    for await (const chunk of body) {
+      text += String(chunk);
+      if (text.length > 8192) break;
+    }
     const parsed = JSON.parse(text) as { errors?: Array<{ code?: string; message?: string }> };
     const first = parsed.errors?.[0];
     return [first?.code, first?.message].filter((part) => part !== undefined && part !== '').join(': ');
@@ -154,7 +154,14 @@ export function createTransport(endpoint: RegistryEndpoint): RegistryTransport {
       mayRepeat: (status) => mayRepeat(wanted, status),
       signal: wanted.signal,
     });
-    return refuseUnlessAccepted(reply, wanted, endpoint);
+    const isInDoubt = mayBeOfRouter(reply, wanted);
+    const isAccepted = wanted.accept.includes(reply.status);
+    if (isAccepted && !isInDoubt) return reply;
+    // Before the question: the answer may hold the connection that it needs.
+    const words = await wordsOf(reply.body);
+    if (isInDoubt) await assertRegistryAnswers(sending);
+    if (isAccepted) return reply;
+    throw refusalOf(reply, words, endpoint);
   }
 
   return {
@@ -303,24 +310,60 @@ function failureReason(error: unknown): Parameters<RegistryFailed>[1] | undefine
   return error instanceof Svc3Error ? error.reason : undefined;
 }
 
-async function refuseUnlessAccepted(
-  reply: RegistryReply,
-  wanted: RegistryRequest,
+/** `words`: as the registry has said them. */
+function refusalOf(
+  { status }: RegistryReply,
+  words: string,
   { registry, credentials }: RegistryEndpoint,
-): Promise<RegistryReply> {
-  if (wanted.accept.includes(reply.status)) return reply;
-  const quoted = (await wordsOf(reply.body)).replaceAll(/\b(Basic|Bearer)\s+\S+/gi, '$1 ***');
+): Svc3Error {
+  const quoted = words.replaceAll(/\b(Basic|Bearer)\s+\S+/gi, '$1 ***');
   // Cut short at last: a half of a secret would not be found.
-  const words = (credentials === undefined ? quoted : scrub(quoted, credentials)).slice(0, 300);
-  const reason = reasonByStatus[reply.status] ?? (reply.status >= 500 ? 'BadGateway' : 'BadRequest');
-  const said = words === '' ? '' : ` (${words})`;
+  const told = (credentials === undefined ? quoted : scrub(quoted, credentials)).slice(0, 300);
+  const reason = reasonByStatus[status] ?? (status >= 500 ? 'BadGateway' : 'BadRequest');
+  const said = told === '' ? '' : ` (${told})`;
   const what =
-    reply.status === 401
+    status === 401
       ? 'refused the login'
-      : reply.status === 403
+      : status === 403
         ? 'denied access'
-        : reply.status === 413
+        : status === 413
           ? 'takes no upload of this size: it, or a proxy before it, answered 413'
-          : `answered ${reply.status}`;
-  throw new Svc3Error(reason, `registry ${registry} ${what}${said}`, {});
+          : `answered ${status}`;
+  return new Svc3Error(reason, `registry ${registry} ${what}${said}`, {});
+}
+
+/** Where each registry answers 200 or 401 (distribution specification, end-1), and nobody else. */
+const versionCheck = '/v2/';
+
+/**
+ * Whether a 404 may come from what stands before the registry: proxies and ingress controllers say it as well while they have no route to it, as at
+ * each rollout, and some of them in JSON. Not every registry names itself with each answer: zot does at `/v2/` alone.
+ */
+function mayBeOfRouter({ status, headers }: RegistryReply, { path }: RegistryRequest): boolean {
+  return status === 404 && headers['docker-distribution-api-version'] === undefined && path !== versionCheck;
+}
+
+/** Sends no login: one that is refused is the answer of a registry as well. */
+const anonymous: Authorizer = { header: async () => undefined, challenge: async () => false };
+
+/**
+ * Asked after each 404 that is in doubt: an answer of before would hold for a 404 that is newer.
+ *
+ * @throws BadGateway, RegistryUnreachable
+ */
+async function assertRegistryAnswers(sending: Sending): Promise<void> {
+  const { registry, wanted } = sending;
+  const asked: RegistryRequest = { method: 'GET', path: versionCheck, scope: '', accept: [] };
+  if (wanted.signal !== undefined) asked.signal = wanted.signal;
+  const { status, body } = await repeated(
+    () => sendOnce({ ...sending, wanted: asked, authorizer: anonymous }),
+    { mayRepeat: (answered) => mayRepeat(asked, answered), signal: wanted.signal },
+  );
+  await body.dump();
+  if (status !== 404 && status < 500 && !isRetriable(status)) return;
+  const said = status === 404 ? 'at /v2/ as well' : `and ${status} at /v2/`;
+  throw new Svc3Error(
+    'BadGateway',
+    `registry ${registry} is not there: what answers for it says 404, ${said}`,
+  );
 }

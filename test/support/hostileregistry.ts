@@ -6,12 +6,15 @@ import { digestOf } from './registry.ts';
 const mostBytes = 192 * 2 ** 20;
 const mib = Buffer.alloc(2 ** 20, ' ');
 
+/** By which a registry (distribution) tells that an answer is its own. */
+export const ofRegistry = { 'docker-distribution-api-version': 'registry/2.0' };
+
 export type Answer = (request: IncomingMessage, response: ServerResponse) => unknown;
 
 export interface HostileRegistry {
   /** `127.0.0.1:<port>` */
   readonly address: string;
-  /** What is answered at a path; 404 elsewhere. */
+  /** What is answered at a path; elsewhere what a registry says that has nothing: 200 at `/v2/`, else 404. */
   readonly answers: Map<string, Answer>;
   /** Requests as `METHOD path`, in order. */
   readonly requests: string[];
@@ -41,7 +44,7 @@ export async function startHostileRegistry(): Promise<HostileRegistry> {
     const { authorization } = request.headers;
     if (authorization !== undefined) credentials.push(authorization);
     const answer = answers.get(path);
-    if (answer === undefined) response.writeHead(404).end('{}');
+    if (answer === undefined) response.writeHead(path === '/v2/' ? 200 : 404, ofRegistry).end('{}');
     else void answer(request, response);
   });
   await new Promise<void>((resolve) => {

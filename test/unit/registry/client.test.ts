@@ -15,7 +15,12 @@ import {
   RegistryUnreachable,
   type RegistryEndpoint,
 } from '../../../src/registry/transport.ts';
-import { type Answer, type HostileRegistry, startHostileRegistry } from '../../support/hostileregistry.ts';
+import {
+  type Answer,
+  type HostileRegistry,
+  ofRegistry,
+  startHostileRegistry,
+} from '../../support/hostileregistry.ts';
 import { withoutDelays } from '../delays.ts';
 
 const login = { username: 'alice', password: 'p4ssw0rd' };
@@ -218,7 +223,7 @@ describe('a blob', () => {
       withoutDelays();
       const digest = sha256(Buffer.from('xy'));
       const held = saying(204, { range: '0-1' });
-      registry.answers.set('/v2/a/blobs/uploads/1', inTurn(held, saying(502), saying(404)));
+      registry.answers.set('/v2/a/blobs/uploads/1', inTurn(held, saying(502), saying(404, ofRegistry)));
       const upload = await client.upload('a', { location: '/v2/a/blobs/uploads/1' });
       if (isThere) registry.answers.set(`/v2/a/blobs/${digest}`, saying(200, { 'content-length': '2' }));
       const finished = upload.finish(digest);
@@ -291,6 +296,90 @@ describe('a repository that is not there', () => {
       reason: 'BadGateway',
       message: `registry ${registry.address} takes nothing into team/a (the repository or its project may have to be made first): registry ${registry.address} answered 404 (NAME_UNKNOWN: no such project)`,
     });
+  });
+});
+
+/** As a router before registries says it that has no route, or none yet. */
+const unrouted = saying(404, { 'content-type': 'text/plain; charset=utf-8' }, '404 page not found\n');
+
+describe('a 404', () => {
+  const digest = sha256(Buffer.from('x'));
+  const calls: [string, string, (from: RegistryClient) => Promise<unknown>][] = [
+    ['tags', '/v2/a/tags/list', (from) => from.tags('a')],
+    ['a digest', '/v2/a/manifests/1', (from) => from.digestOf('a', '1')],
+    ['a deletion', `/v2/a/manifests/${digest}`, (from) => from.deleteManifest('a', digest)],
+    ['a manifest', '/v2/a/manifests/1', (from) => from.manifest('a', '1')],
+    ['referrers', `/v2/a/referrers/${digest}`, (from) => from.referrers('a', digest)],
+    ['a blob', `/v2/a/blobs/${digest}`, (from) => from.blob('a', digest)],
+    ['the size of a blob', `/v2/a/blobs/${digest}`, (from) => from.blobSize('a', digest)],
+    ['the catalogue', '/v2/_catalog', (from) => from.repositories()],
+  ];
+
+  test.each(calls)('to %s is no word of a registry that does not answer either', async (_what, path, ask) => {
+    const told: string[][] = [];
+    registry.answers.set(path, unrouted).set('/v2/', unrouted);
+    await expect(ask(clientOf({ failed: (...what) => void told.push(what) }))).rejects.toMatchObject({
+      reason: 'BadGateway',
+      message: `registry ${registry.address} is not there: what answers for it says 404, at /v2/ as well`,
+    });
+    expect(told).toEqual([[registry.address, 'BadGateway']]);
+  });
+
+  test.each<[string, Answer]>([
+    ['answers', saying(200)],
+    ['asks for a login', saying(401, { 'www-authenticate': 'Bearer realm="http://127.0.0.1:9/token"' })],
+    ['denies', saying(403)],
+    ['sends elsewhere', saying(307, { location: '/v2/there' })],
+  ])('in plain text of a registry that %s at /v2/ is its word', async (_what, answer) => {
+    registry.answers.set('/v2/', answer).set('/v2/there', saying(200));
+    for (const [, path] of calls) registry.answers.set(path, unrouted);
+    expect(await client.tags('a')).toEqual([]);
+    expect(await client.digestOf('a', '1')).toBeUndefined();
+    expect(await client.referrers('a', digest)).toBeUndefined();
+    expect(await client.blobSize('a', digest)).toBeUndefined();
+    await client.deleteManifest('a', digest);
+    await expect(client.manifest('a', '1')).rejects.toMatchObject({ reason: 'NotFound' });
+    expect(registry.credentials).toEqual([]);
+  });
+
+  test.each([408, 429, 500, 501, 503])(
+    'of a registry that answers %i at /v2/ is nobody knows whose',
+    async (status) => {
+      withoutDelays();
+      registry.answers.set('/v2/a/tags/list', unrouted).set('/v2/', saying(status));
+      await expect(client.tags('a')).rejects.toMatchObject({
+        reason: 'BadGateway',
+        message: `registry ${registry.address} is not there: what answers for it says 404, and ${status} at /v2/`,
+      });
+    },
+  );
+
+  test('of a registry that is not reached at /v2/ is nobody knows whose', async () => {
+    withoutDelays();
+    registry.answers.set('/v2/a/tags/list', unrouted).set('/v2/', (request) => request.socket.destroy());
+    await expect(client.tags('a')).rejects.toThrow(RegistryUnreachable);
+  });
+
+  test('that names its registry is believed without a question', async () => {
+    registry.answers.set('/v2/', unrouted);
+    expect(await client.tags('a')).toEqual([]);
+    expect(registry.requests).toEqual(['GET /v2/a/tags/list?n=1000']);
+  });
+
+  test('has words, which are told once it is known to be of the registry', async () => {
+    const words = '{"errors":[{"code":"NAME_UNKNOWN","message":"no such project"}]}';
+    registry.answers.set('/v2/a/manifests/1', saying(404, { 'content-type': 'application/json' }, words));
+    await expect(client.manifest('a', '1')).rejects.toMatchObject({
+      reason: 'NotFound',
+      message: `registry ${registry.address} answered 404 (NAME_UNKNOWN: no such project)`,
+    });
+  });
+
+  test('with more words than a connection holds does not keep all of them from the question', async () => {
+    const page = saying(404, { 'content-type': 'text/html' }, ' '.repeat(2 ** 20));
+    for (let one = 0; one < 12; one += 1) registry.answers.set(`/v2/${one}/tags/list`, page);
+    const all = Array.from({ length: 12 }, (_, one) => client.tags(`${one}`));
+    expect((await Promise.all(all)).flat()).toEqual([]);
   });
 });
 
@@ -990,7 +1079,7 @@ describe('an upload', () => {
     async (status) => {
       const failed = vi.fn();
       registry.answers.set('/v2/a/blobs/uploads/', saying(202, { location: at }));
-      registry.answers.set(at, saying(status));
+      registry.answers.set(at, saying(status, ofRegistry));
       const upload = await clientOf({ failed }).upload('a');
       await upload.cancel();
       expect(registry.requests.at(-1)).toMatch(/^DELETE /);

@@ -222,6 +222,20 @@ test('a list that somebody else has written over at the same time goes when that
   expect(digests(registry)).toEqual([(await readParts(registry, place)).digest]);
 });
 
+test('a list that the registry does not show for a moment stays: nobody else has written another', async () => {
+  const registry = memoryRegistry();
+  const list = await writeParts(registry, place, nothing);
+  let looks = 0;
+  const digestOf: MemoryRegistry['digestOf'] = async (...asked) => {
+    looks += 1;
+    return looks === 2 ? undefined : registry.digestOf(...asked);
+  };
+  const content = chunks('0', '1');
+  const appended = appendParts({ ...registry, digestOf }, place, { list, content, partBytes: 1 });
+  await expect(appended).rejects.toMatchObject({ reason: 'Conflict' });
+  expect(sizes(await readParts(registry, place))).toEqual([1]);
+});
+
 describe('uploads that nobody goes on with', () => {
   test('are forgotten after their time; others, and what is no upload, stay', async () => {
     const registry = memoryRegistry();

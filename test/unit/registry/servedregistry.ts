@@ -25,6 +25,7 @@ async function answer(
   const body = await buffer(request);
   const reply = (status: number, given: Record<string, string> = {}, bytes?: Buffer): void =>
     void response.writeHead(status, given).end(method === 'HEAD' ? undefined : bytes);
+  if (url.pathname === '/v2/') return reply(200);
   if (body.length > largestBody) return reply(413);
   if (what === 'manifests' && method === 'PUT') {
     await registry.putManifest(repository, name, body, headers['content-type'] ?? '');

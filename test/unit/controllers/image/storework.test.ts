@@ -70,6 +70,14 @@ describe('the versions of a disk', () => {
     expect(refusal).toMatchObject({ verdict: { reason: 'DeletionRefused', message } });
   });
 
+  test('stay in a store that is not there, where what is before it knows no route', async () => {
+    const unrouted: Answer = (_request, response) =>
+      void response.writeHead(404, { 'content-type': 'text/plain' }).end('404 page not found');
+    for (const path of ['/v2/', `/v2/${repository}/tags/list`, `/v2/${repository}/manifests/${digest}`])
+      registry.answers.set(path, unrouted);
+    await expect(purge(options)).rejects.toMatchObject({ reason: 'BadGateway' });
+  });
+
   test('stay in a store that fails, which is no refusal', async () => {
     withoutDelays();
     registry.answers.set(`/v2/${repository}/manifests/${digest}`, saying(503));
