@@ -24,6 +24,13 @@ export function isRetriable(status: number): boolean {
   return retriable.has(status);
 }
 
+/** Whether somebody does not want to know any more; one whose time is over (`AbortSignal.timeout`) does. */
+export function isGivenUp(signal: AbortSignal | undefined): boolean {
+  if (signal?.aborted !== true) return false;
+  const { reason } = signal as { reason: unknown };
+  return !(reason instanceof DOMException && reason.name === 'TimeoutError');
+}
+
 function backoffMs(attempt: number, retryAfter: string | undefined): number {
   const asked = Number(retryAfter);
   if (retryAfter !== undefined && asked >= 0) return Math.min(asked, 30) * 1000;

@@ -4,7 +4,7 @@ import { isSvc3Error, Svc3Error, messageOf, type ErrorReason } from '../errors.t
 import { scrub } from './scrub.ts';
 import { createAuthorizer, type Authorizer, type RegistryCredentials } from './auth.ts';
 import { toldConnector, type BeforeConnect } from './connector.ts';
-import { flatHeaders, isRetriable, repeated } from './retry.ts';
+import { flatHeaders, isGivenUp, isRetriable, repeated } from './retry.ts';
 
 /** One registry as somebody may reach it. */
 export interface RegistryEndpoint {
@@ -275,12 +275,12 @@ async function reached<T>(
     return await talk();
   } catch (error) {
     // Svc3Error: what was told of the connection does not want it, or the token service has answered.
-    if (wanted.signal?.aborted === true || error instanceof Svc3Error) throw error;
+    if (isGivenUp(wanted.signal) || error instanceof Svc3Error) throw error;
     throw new RegistryUnreachable(registry, error);
   }
 }
 
-/** The registry did not answer; `message` says how, in one line, without address details beyond its name. */
+/** The registry did not answer, or not in the time that it had; `message` says how, in one line, without address details beyond its name. */
 export class RegistryUnreachable extends Error {
   constructor(registry: string, cause: unknown) {
     super(`registry ${registry} could not be reached: ${messageOf(cause)}`, { cause });

@@ -24,7 +24,7 @@ export interface Upload {
   resync(options?: ResyncOptions): Promise<number>;
   /** Makes the bytes a blob; the registry checks the digest. An answer that was lost is looked for. */
   finish(digest: string, options?: { signal?: AbortSignal }): Promise<void>;
-  /** Gives the upload up; never throws. */
+  /** Gives the upload up; never throws, and takes no longer than five seconds. */
   cancel(): Promise<void>;
 }
 
@@ -45,6 +45,9 @@ const appendWithinMs = 60_000;
 
 /** A registry may copy or hash the whole blob before it answers. In milliseconds. */
 const finishWithinMs = 600_000;
+
+/** For what is done after a failure, often of a registry that says nothing any more: it drops what is left of an upload by itself. */
+const cancelWithinMs = 5_000;
 
 interface CallOptions {
   signal?: AbortSignal;
@@ -232,7 +235,8 @@ class DistributionUpload implements Upload {
 
   async cancel(): Promise<void> {
     const wanted = { method: 'DELETE', path: this.#location, scope: this.#scope } as const;
-    await this.#transport.send({ ...wanted, accept: [204, 404, 405] }).then(
+    const signal = AbortSignal.timeout(cancelWithinMs);
+    await this.#transport.send({ ...wanted, accept: [204, 404, 405], signal }).then(
       async (reply) => reply.body.dump(),
       () => undefined,
     );

@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import type { ImageStatus } from '../../api/image.ts';
 import { parseQuantity } from '../../api/quantity.ts';
 import { isSvc3Error, messageOf, Svc3Error } from '../../errors.ts';
+import type { RegistryClient } from '../../registry/client.ts';
 import { pushDisk } from '../../registry/disk.ts';
 import { copyImage, resolveImage } from '../../registry/image.ts';
 import { deletesNothing, isDeletionRefused } from '../../registry/deletion.ts';
@@ -26,14 +27,32 @@ export interface StoreWorkOptions {
   /** Tag of the version that is made. */
   readonly tag: string;
   readonly signal: AbortSignal;
+  /** Default: a minute. */
+  readonly timeoutMs?: number;
+}
+
+/** @throws Timeout where the store takes longer than it may; what it has refused by then is thrown as it is. */
+async function inStore<T>(
+  { registries, disk, path, signal, timeoutMs: withinMs = timeoutMs }: Omit<StoreWorkOptions, 'tag'>,
+  work: (client: RegistryClient, signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const timeout = AbortSignal.timeout(withinMs);
+  const client = await registries.open(disk.metadata.namespace, path.registry);
+  try {
+    return await work(client, AbortSignal.any([signal, timeout]));
+  } catch (error) {
+    if (!timeout.aborted || signal.aborted || isSvc3Error(error)) throw error;
+    const message = `registry ${path.registry} did not answer within ${withinMs / 1000} s`;
+    throw new Svc3Error('Timeout', message, { cause: error });
+  } finally {
+    await client.close();
+  }
 }
 
 /** Makes an empty disk: its qcow2 file is a few clusters, so that no worker is needed. */
 export async function makeBlank(options: StoreWorkOptions, size: string): Promise<Stored> {
-  const { registries, disk, path, tag } = options;
-  const signal = AbortSignal.any([options.signal, AbortSignal.timeout(timeoutMs)]);
-  const client = await registries.open(disk.metadata.namespace, path.registry);
-  try {
+  const { disk, path, tag } = options;
+  return inStore(options, async (client, signal) => {
     const bytes = parseQuantity(size, 'spec.source.blank.size');
     const content = blankQcow2(bytes);
     const architecture = architectureOf(disk);
@@ -59,9 +78,7 @@ export async function makeBlank(options: StoreWorkOptions, size: string): Promis
       },
       path,
     );
-  } finally {
-    await client.close();
-  }
+  });
 }
 
 /**
@@ -70,13 +87,11 @@ export async function makeBlank(options: StoreWorkOptions, size: string): Promis
  * @throws NotImplemented when the store does not mount, or the source lies in another registry.
  */
 export async function copyInStore(options: StoreWorkOptions, source: ImageStatus): Promise<Stored> {
-  const { registries, disk, path, tag } = options;
-  const signal = AbortSignal.any([options.signal, AbortSignal.timeout(timeoutMs)]);
+  const { path, tag } = options;
   const from = parseReference(source.reference ?? '', 'status.reference');
   if (from.registry !== path.registry)
     throw new Svc3Error('NotImplemented', 'the source lies in another registry');
-  const client = await registries.open(disk.metadata.namespace, path.registry);
-  try {
+  return inStore(options, async (client, signal) => {
     const image = await resolveImage(client, from, { signal });
     const digest = await copyImage(client, image, from.repository, {
       repository: path.repository,
@@ -86,9 +101,7 @@ export async function copyInStore(options: StoreWorkOptions, source: ImageStatus
     await publish(client, path.repository, digest, signal);
     const { size = '0', storedSize = '0', format = 'qcow2', architecture = 'amd64' } = source;
     return { digest, reference: referenceOf(path, digest), size, storedSize, format, architecture };
-  } finally {
-    await client.close();
-  }
+  });
 }
 
 /**
@@ -119,13 +132,14 @@ export async function forgetUpload(
  * @throws StepFailed where the store refuses, which may pass.
  */
 export async function purge(options: Omit<StoreWorkOptions, 'tag'>): Promise<string | undefined> {
-  const { registries, disk, path } = options;
-  const signal = AbortSignal.any([options.signal, AbortSignal.timeout(timeoutMs)]);
-  const client = await registries.open(disk.metadata.namespace, path.registry);
+  const { disk, path } = options;
   // One that lies elsewhere has no version that would have to be here.
   const digest = formerPlaceOf(disk, path) === undefined ? disk.status?.digest : undefined;
   try {
-    if (await deleteVersions(client, path.repository, digest, signal)) return undefined;
+    const isDeleted = await inStore(options, (client, signal) =>
+      deleteVersions(client, path.repository, digest, signal),
+    );
+    if (isDeleted) return undefined;
     return `${path.registry}/${path.repository} has not ${digest}, which the status names, and has other versions: they are of another disk of this name, and stay`;
   } catch (error) {
     if (isSvc3Error(error, 'NotFound')) return undefined;
@@ -133,7 +147,5 @@ export async function purge(options: Omit<StoreWorkOptions, 'tag'>): Promise<str
     if (deletesNothing(error)) return 'the store does not delete images; what was stored stays there';
     const message = `the store refuses to delete what it has: ${messageOf(error)}`.slice(0, 1024);
     throw new StepFailed({ reason: 'DeletionRefused', message }, error);
-  } finally {
-    await client.close();
   }
 }

@@ -565,6 +565,14 @@ describe('a registry that is away for a moment', () => {
     expect(failedRequestOf(error)).toEqual({ registry: registry.address, reason });
   });
 
+  test('that is not heard of in the time that it has is told of as one that is not reached', async () => {
+    const failed = vi.fn();
+    registry.answers.set('/v2/', () => undefined);
+    const login = clientOf({ failed }).login({ signal: AbortSignal.timeout(20) });
+    await expect(login).rejects.toThrow(RegistryUnreachable);
+    expect(failed.mock.calls).toEqual([[registry.address, 'Unreachable']]);
+  });
+
   test('that was not waited for is not known by the error, nor by those of others', async () => {
     const error: unknown = await client
       .login({ signal: AbortSignal.abort() })
@@ -1086,6 +1094,21 @@ describe('an upload', () => {
       expect(failed).not.toHaveBeenCalled();
     },
   );
+});
+
+test('an upload that is given up holds nobody up where the registry says nothing', async () => {
+  const timeout = vi.spyOn(AbortSignal, 'timeout');
+  onTestFinished(() => timeout.mockRestore());
+  registry.answers.set('/v2/a/blobs/uploads/', saying(202, { location: '/v2/a/blobs/uploads/1' }));
+  registry.answers.set('/v2/a/blobs/uploads/1', () => undefined);
+  const upload = await client.upload('a');
+  const enough = new AbortController();
+  timeout.mockReturnValueOnce(enough.signal);
+  const cancelled = upload.cancel();
+  await vi.waitFor(() => expect(registry.requests.at(-1)).toMatch(/^DELETE /));
+  enough.abort();
+  await cancelled;
+  expect(timeout).toHaveBeenCalledExactlyOnceWith(5_000);
 });
 
 describe('who wants to know what is connected to', () => {

@@ -1,6 +1,11 @@
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { atRegistry, StepFailed } from '../../../../src/controllers/image/failure.ts';
-import { makeBlank, purge, type StoreWorkOptions } from '../../../../src/controllers/image/storework.ts';
+import {
+  copyInStore,
+  makeBlank,
+  purge,
+  type StoreWorkOptions,
+} from '../../../../src/controllers/image/storework.ts';
 import { createRegistryClient } from '../../../../src/registry/client.ts';
 import { type Answer, type HostileRegistry, startHostileRegistry } from '../../../support/hostileregistry.ts';
 import { withoutDelays } from '../../delays.ts';
@@ -9,13 +14,18 @@ import { anImage, digest } from './builders.ts';
 const repository = 'svc3/team/disk';
 let registry: HostileRegistry;
 let options: StoreWorkOptions;
+/** Registry and reason of each request that was counted as failed. */
+let counted: string[][];
 
 beforeEach(async () => {
   registry = await startHostileRegistry();
   onTestFinished(() => registry.close());
+  counted = [];
+  const failed = (...what: string[]) => void counted.push(what);
   options = {
     registries: {
-      open: async (_: string, host: string) => createRegistryClient({ registry: host, scheme: 'http' }),
+      open: async (_: string, host: string) =>
+        createRegistryClient({ registry: host, scheme: 'http', failed }),
     } as unknown as StoreWorkOptions['registries'],
     disk: anImage({ blank: { size: '1Gi' } }, { digest }),
     path: { registry: registry.address, repository },
@@ -40,6 +50,38 @@ test('a blank disk is not made in a store that lacks its repository: its source 
       reason: 'RegistryUnreachable',
       message: expect.stringMatching(/ takes nothing into svc3\/team\/disk .*: project svc3 not found\)$/),
     },
+  });
+});
+
+describe('a store that says nothing', () => {
+  const silent: Answer = () => undefined;
+  const upload = `/v2/${repository}/blobs/uploads/`;
+  const source = () => ({ reference: `${registry.address}/svc3/team/source@${digest}` });
+  const works: [string, string, (options: StoreWorkOptions) => Promise<unknown>][] = [
+    ['makes no blank disk', upload, (given) => makeBlank(given, '1Gi')],
+    ['copies nothing', `/v2/svc3/team/source/manifests/${digest}`, (given) => copyInStore(given, source())],
+    ['deletes nothing', `/v2/${repository}/tags/list`, purge],
+  ];
+
+  test.each(works)('%s, is named as unreachable, and counted', async (_what, path, work) => {
+    registry.answers.set(path, silent);
+    const failure = await atRegistry(() => work({ ...options, timeoutMs: 50 })).catch(
+      (error: unknown) => error,
+    );
+    expect(failure).toMatchObject({
+      verdict: {
+        reason: 'RegistryUnreachable',
+        message: `registry ${registry.address} did not answer within 0.05 s`,
+      },
+    });
+    expect(counted).toEqual([[registry.address, 'Unreachable']]);
+  });
+
+  test.each(works)('%s, which is no fault of it where the pass is given up', async (_what, path, work) => {
+    const pass = new AbortController();
+    registry.answers.set(path, () => pass.abort());
+    await expect(work({ ...options, signal: pass.signal })).rejects.toMatchObject({ name: 'AbortError' });
+    expect(counted).toEqual([]);
   });
 });
 
