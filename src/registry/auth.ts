@@ -141,24 +141,27 @@ interface TokenRequest {
 async function fetchToken(options: TokenRequest): Promise<Token> {
   const { registry, signal } = options;
   const mayRepeat = (status: number | undefined): boolean => status !== undefined && isRetriable(status);
-  const reply = await repeated(() => askForToken(options), { mayRepeat, signal });
+  const refused = (answer: TokenReply) => refusalOf(answer, registry);
+  const reply = await repeated(() => askForToken(options), { mayRepeat, refused, signal });
   if (reply.status === 200) return readToken(reply.body, registry, reply.startedMs);
-  await reply.body.dump();
-  const refused = reply.status === 401 || reply.status === 403;
-  throw new Svc3Error(
-    refused ? 'Unauthorized' : 'BadGateway',
-    refused
-      ? `registry ${registry} refused the login`
-      : `the token service of registry ${registry} answered ${reply.status}`,
-  );
+  throw await refused(reply);
 }
 
-async function askForToken({ agent, realm, scope, credentials, signal }: TokenRequest): Promise<{
-  status: number;
-  headers: Record<string, string | undefined>;
-  body: Dispatcher.ResponseData['body'];
-  startedMs: number;
-}> {
+async function refusalOf({ status, body }: TokenReply, registry: string): Promise<Svc3Error> {
+  await body.dump();
+  return status === 401 || status === 403
+    ? new Svc3Error('Unauthorized', `registry ${registry} refused the login`)
+    : new Svc3Error('BadGateway', `the token service of registry ${registry} answered ${status}`);
+}
+
+interface TokenReply {
+  readonly status: number;
+  readonly headers: Record<string, string | undefined>;
+  readonly body: Dispatcher.ResponseData['body'];
+  readonly startedMs: number;
+}
+
+async function askForToken({ agent, realm, scope, credentials, signal }: TokenRequest): Promise<TokenReply> {
   const url = new URL(realm.realm);
   if (realm.service !== undefined) url.searchParams.set('service', realm.service);
   for (const each of scope.split(' ').filter(Boolean)) url.searchParams.append('scope', each);

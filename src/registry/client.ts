@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import { Svc3Error } from '../errors.ts';
+import { isSvc3Error, Svc3Error } from '../errors.ts';
 import { parseForeignJson, readWhole } from '../net/foreign.ts';
 import { parseManifest, sha256, type Descriptor, type Manifest } from './manifest.ts';
 import {
@@ -335,7 +335,7 @@ async function inTime<T>(
   try {
     return await call(signal === undefined ? timeout : AbortSignal.any([signal, timeout]));
   } catch (error) {
-    if (!timeout.aborted || signal?.aborted === true) throw error;
+    if (!timeout.aborted || signal?.aborted === true || isSvc3Error(error)) throw error;
     throw new Svc3Error('Timeout', `registry ${registry} took longer than ${wholeTimeoutMs / 1000} s`, {
       cause: error,
     });

@@ -6,12 +6,13 @@ import { Svc3Error } from '../errors.ts';
 interface Answered {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | undefined>>;
-  readonly body: { dump(): Promise<void> };
 }
 
-export interface Repeating {
+export interface Repeating<T> {
   /** Whether it may be asked again after this answer; without a status: after none. */
   readonly mayRepeat: (status: number | undefined) => boolean;
+  /** Reads an answer after which it is asked again, and says what is thrown where there is no time for that. */
+  readonly refused: (reply: T) => Promise<Error>;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -31,28 +32,42 @@ export function isGivenUp(signal: AbortSignal | undefined): boolean {
   return !(reason instanceof DOMException && reason.name === 'TimeoutError');
 }
 
-function backoffMs(attempt: number, retryAfter: string | undefined): number {
-  const asked = Number(retryAfter);
-  if (retryAfter !== undefined && asked >= 0) return Math.min(asked, 30) * 1000;
-  return backoffDelay(attempt + 1, times);
+/** Seconds that an answer asks to wait; undefined where it does not, or in a form that is not read (a date). */
+export function secondsAskedFor(headers: Answered['headers']): number | undefined {
+  const { 'retry-after': retryAfter } = headers;
+  const seconds = Number(retryAfter);
+  return retryAfter !== undefined && seconds >= 0 ? seconds : undefined;
 }
 
-/** Asks five times at most, with full jitter or as long apart as Retry-After says; the last answer counts. A `Svc3Error` is final. */
+function backoffMs(attempt: number, reply: Answered | undefined): number {
+  const asked = reply === undefined ? undefined : secondsAskedFor(reply.headers);
+  return asked === undefined ? backoffDelay(attempt + 1, times) : Math.min(asked, 30) * 1000;
+}
+
+/**
+ * Asks five times at most, with full jitter or as long apart as Retry-After says; the last answer counts. A `Svc3Error` is final. Where the signal's
+ * time is over during a wait the answer before it counts (`refused`), or the error that came instead of one.
+ */
 export async function repeated<T extends Answered>(
   ask: () => Promise<T>,
-  { mayRepeat, signal }: Repeating,
+  { mayRepeat, refused, signal }: Repeating<T>,
 ): Promise<T> {
   for (let attempt = 0; ; attempt += 1) {
     const isLast = attempt + 1 >= attempts;
+    let failure: unknown;
     const reply = await ask().catch((error: unknown) => {
       if (isLast || !mayRepeat(undefined) || error instanceof Svc3Error || signal?.aborted === true)
         throw error;
+      failure = error;
       return undefined;
     });
     if (reply !== undefined && (isLast || !mayRepeat(reply.status))) return reply;
-    await reply?.body.dump();
-    const waitMs = backoffMs(attempt, reply?.headers['retry-after']);
-    await delay(waitMs, undefined, signal === undefined ? {} : { signal });
+    if (reply !== undefined) failure = await refused(reply);
+    try {
+      await delay(backoffMs(attempt, reply), undefined, signal === undefined ? {} : { signal });
+    } catch (error) {
+      throw isGivenUp(signal) ? error : failure;
+    }
   }
 }
 

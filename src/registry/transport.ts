@@ -4,7 +4,7 @@ import { isSvc3Error, Svc3Error, messageOf, type ErrorReason } from '../errors.t
 import { scrub } from './scrub.ts';
 import { createAuthorizer, type Authorizer, type RegistryCredentials } from './auth.ts';
 import { toldConnector, type BeforeConnect } from './connector.ts';
-import { flatHeaders, isGivenUp, isRetriable, repeated } from './retry.ts';
+import { flatHeaders, isGivenUp, isRetriable, repeated, secondsAskedFor } from './retry.ts';
 
 /** One registry as somebody may reach it. */
 export interface RegistryEndpoint {
@@ -152,6 +152,7 @@ export function createTransport(endpoint: RegistryEndpoint): RegistryTransport {
     const sending = { wanted, origin, agent, authorizer, registry: endpoint.registry };
     const reply = await repeated(() => sendOnce(sending), {
       mayRepeat: (status) => mayRepeat(wanted, status),
+      refused: async (answer) => refusalOf(answer, await wordsOf(answer.body), endpoint),
       signal: wanted.signal,
     });
     const isInDoubt = mayBeOfRouter(reply, wanted);
@@ -312,7 +313,7 @@ function failureReason(error: unknown): Parameters<RegistryFailed>[1] | undefine
 
 /** `words`: as the registry has said them. */
 function refusalOf(
-  { status }: RegistryReply,
+  { status, headers }: RegistryReply,
   words: string,
   { registry, credentials }: RegistryEndpoint,
 ): Svc3Error {
@@ -321,6 +322,8 @@ function refusalOf(
   const told = (credentials === undefined ? quoted : scrub(quoted, credentials)).slice(0, 300);
   const reason = reasonByStatus[status] ?? (status >= 500 ? 'BadGateway' : 'BadRequest');
   const said = told === '' ? '' : ` (${told})`;
+  const seconds = isRetriable(status) ? secondsAskedFor(headers) : undefined;
+  const wait = seconds === undefined ? '' : ` and asks to wait ${seconds} s`;
   const what =
     status === 401
       ? 'refused the login'
@@ -328,7 +331,7 @@ function refusalOf(
         ? 'denied access'
         : status === 413
           ? 'takes no upload of this size: it, or a proxy before it, answered 413'
-          : `answered ${status}`;
+          : `answered ${status}${wait}`;
   return new Svc3Error(reason, `registry ${registry} ${what}${said}`, {});
 }
 
@@ -355,15 +358,17 @@ async function assertRegistryAnswers(sending: Sending): Promise<void> {
   const { registry, wanted } = sending;
   const asked: RegistryRequest = { method: 'GET', path: versionCheck, scope: '', accept: [] };
   if (wanted.signal !== undefined) asked.signal = wanted.signal;
-  const { status, body } = await repeated(
-    () => sendOnce({ ...sending, wanted: asked, authorizer: anonymous }),
-    { mayRepeat: (answered) => mayRepeat(asked, answered), signal: wanted.signal },
-  );
-  await body.dump();
-  if (status !== 404 && status < 500 && !isRetriable(status)) return;
-  const said = status === 404 ? 'at /v2/ as well' : `and ${status} at /v2/`;
-  throw new Svc3Error(
-    'BadGateway',
-    `registry ${registry} is not there: what answers for it says 404, ${said}`,
-  );
+  const refused = async ({ status, body }: RegistryReply): Promise<Svc3Error> => {
+    await body.dump();
+    const said = status === 404 ? 'at /v2/ as well' : `and ${status} at /v2/`;
+    const message = `registry ${registry} is not there: what answers for it says 404, ${said}`;
+    return new Svc3Error('BadGateway', message);
+  };
+  const reply = await repeated(() => sendOnce({ ...sending, wanted: asked, authorizer: anonymous }), {
+    mayRepeat: (status) => mayRepeat(asked, status),
+    refused,
+    signal: wanted.signal,
+  });
+  if (reply.status === 404 || reply.status >= 500 || isRetriable(reply.status)) throw await refused(reply);
+  await reply.body.dump();
 }

@@ -24,6 +24,21 @@ export function withGlobalDelays(): void {
   replaceDelay((ms, value) => new Promise((resolve) => setTimeout(() => resolve(value as never), ms)));
 }
 
+/**
+ * Until the end of the test the time of whoever waits so is over when the wait begins, as if it were the longer of the two.
+ *
+ * @returns a signal that ends then as that of `AbortSignal.timeout` does.
+ */
+export function withTooLittleTime(): AbortSignal {
+  const time = new AbortController();
+  replaceDelay(async (_ms, value, { signal } = {}) => {
+    time.abort(new DOMException('The operation was aborted due to timeout', 'TimeoutError'));
+    if (signal?.aborted === true) throw new Error('the wait was aborted', { cause: signal.reason });
+    return value as never;
+  });
+  return time.signal;
+}
+
 /** Only for what this test does from here on: what one before it has left at work in the process waits as ever. */
 function replaceDelay(replacement: typeof timers.setTimeout): void {
   const { setTimeout: wait } = timers;

@@ -59,9 +59,10 @@ export async function verifyLogin(request: LoginRequest): Promise<LoginResult> {
     return { outcome: 'Accepted', message: `registry ${registry} accepted the credential` };
   } catch (error) {
     if (error instanceof NotPublic) return skipped(error);
-    const message = timeout.aborted
-      ? `registry ${registry} did not answer within ${timeoutMs / 1000} s`
-      : scrub(messageOf(error), { username, password });
+    const message =
+      timeout.aborted && !isSvc3Error(error)
+        ? `registry ${registry} did not answer within ${timeoutMs / 1000} s`
+        : scrub(messageOf(error), { username, password });
     return { outcome: isSvc3Error(error, 'Unauthorized', 'Forbidden') ? 'Refused' : 'Unreachable', message };
   } finally {
     await client.close();

@@ -56,10 +56,10 @@ export class RemoteListing {
       client = await open();
       await this.#list(client, signal);
     } catch (error) {
-      this.#failure = signal.aborted
-        ? 'it did not answer in time'
-        : isSvc3Error(error)
-          ? messageOf(error)
+      this.#failure = isSvc3Error(error)
+        ? messageOf(error)
+        : signal.aborted
+          ? 'it did not answer in time'
           : 'it cannot be reached';
     } finally {
       this.#isDone = true;

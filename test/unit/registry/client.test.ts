@@ -21,7 +21,7 @@ import {
   ofRegistry,
   startHostileRegistry,
 } from '../../support/hostileregistry.ts';
-import { withoutDelays } from '../delays.ts';
+import { withoutDelays, withTooLittleTime } from '../delays.ts';
 
 const login = { username: 'alice', password: 'p4ssw0rd' };
 const basic = `Basic ${Buffer.from('alice:p4ssw0rd').toString('base64')}`;
@@ -519,6 +519,30 @@ describe('a registry that is away for a moment', () => {
     expect(waited).toEqual([ms]);
   });
 
+  test.each<[number, ErrorReason]>([
+    [429, 'TooManyRequests'],
+    [503, 'BadGateway'],
+  ])('and asks to wait longer than there is time has answered: %i', async (status, reason) => {
+    const failed = vi.fn();
+    const words = '{"errors":[{"code":"TOOMANYREQUESTS","message":"pull rate limit"}]}';
+    registry.answers.set('/v2/a/manifests/1', saying(status, { 'retry-after': '30' }, words));
+    const asked = clientOf({ failed }).manifest('a', '1', { signal: withTooLittleTime() });
+    await expect(asked).rejects.toMatchObject({
+      reason,
+      message: `registry ${registry.address} answered ${status} and asks to wait 30 s (TOOMANYREQUESTS: pull rate limit)`,
+    });
+    expect(failed.mock.calls).toEqual([[registry.address, reason]]);
+    expect(registry.requests).toHaveLength(1);
+  });
+
+  test('and asks to wait longer than a list may take has answered', async () => {
+    const timeout = vi.spyOn(AbortSignal, 'timeout').mockReturnValueOnce(withTooLittleTime());
+    onTestFinished(() => timeout.mockRestore());
+    registry.answers.set('/v2/a/tags/list', saying(429, { 'retry-after': '30' }));
+    await expect(client.tags('a')).rejects.toMatchObject({ reason: 'TooManyRequests' });
+    expect(timeout).toHaveBeenCalledWith(300_000);
+  });
+
   test.each(['soon', '-5'])('and asks for %s is asked again as if it had not', async (retryAfter) => {
     const waited = withoutDelays();
     registry.answers.set('/v2/', inTurn(saying(429, { 'retry-after': retryAfter }), saying(200)));
@@ -959,6 +983,15 @@ describe('a login', () => {
       });
       expect(registry.requests.filter((request) => request.startsWith('GET /token'))).toHaveLength(5);
       for (const [attempt, ms] of waited.entries()) expect(ms).toBeLessThanOrEqual(200 * 2 ** attempt);
+    });
+
+    test('is not granted in time where the token service asks to wait longer, which is its answer', async () => {
+      registry.answers.set('/token', saying(503, { 'retry-after': '30' }));
+      const asked = client.blob('a', 'd', { signal: withTooLittleTime() });
+      await expect(asked).rejects.toMatchObject({
+        reason: 'BadGateway',
+        message: `the token service of registry ${registry.address} answered 503`,
+      });
     });
 
     test('asks no more when nobody wants the token', async () => {

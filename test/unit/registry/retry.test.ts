@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Svc3Error } from '../../../src/errors.ts';
 import { flatHeaders, isRetriable, repeated } from '../../../src/registry/retry.ts';
-import { withoutDelays } from '../delays.ts';
+import { withoutDelays, withTooLittleTime } from '../delays.ts';
 
 interface Reply {
   readonly status: number;
@@ -17,6 +17,10 @@ const reply = (status: number, headers: Record<string, string> = {}): Reply => (
 });
 const lost = new Error('connection lost');
 const mayRepeat = (status: number | undefined): boolean => status === undefined || isRetriable(status);
+const refused = async ({ status, body }: Reply): Promise<Error> => {
+  await body.dump();
+  return new Error(`answered ${status}`);
+};
 
 /** Answers in this order, the last one from then on. */
 function asking(...answers: (Reply | Error)[]) {
@@ -47,54 +51,80 @@ test.each([
 describe('a question', () => {
   test('that is answered is asked once', async () => {
     const [waits, ask, answer] = [withoutDelays(), asking(reply(200)), reply(200)];
-    expect(await repeated(ask, { mayRepeat })).toMatchObject({ status: answer.status });
+    expect(await repeated(ask, { mayRepeat, refused })).toMatchObject({ status: answer.status });
     expect([ask.mock.calls.length, waits.length, dump.mock.calls.length]).toEqual([1, 0, 0]);
   });
 
   test('is asked again after an answer that may be another, which nobody reads', async () => {
     withoutDelays();
     const ask = asking(reply(503), reply(500), reply(404));
-    expect(await repeated(ask, { mayRepeat })).toMatchObject({ status: 404 });
+    expect(await repeated(ask, { mayRepeat, refused })).toMatchObject({ status: 404 });
     expect([ask.mock.calls.length, dump.mock.calls.length]).toEqual([3, 2]);
   });
 
   test('is asked again where none came', async () => {
     withoutDelays();
     const ask = asking(lost, reply(200));
-    expect(await repeated(ask, { mayRepeat })).toMatchObject({ status: 200 });
+    expect(await repeated(ask, { mayRepeat, refused })).toMatchObject({ status: 200 });
     expect(dump).not.toHaveBeenCalled();
   });
 
   test('is asked five times at most: the last answer counts, and is left to be read', async () => {
     withoutDelays();
     const ask = asking(reply(503));
-    expect(await repeated(ask, { mayRepeat })).toMatchObject({ status: 503 });
+    expect(await repeated(ask, { mayRepeat, refused })).toMatchObject({ status: 503 });
     expect([ask.mock.calls.length, dump.mock.calls.length]).toEqual([5, 4]);
     const none = asking(lost);
-    await expect(repeated(none, { mayRepeat })).rejects.toBe(lost);
+    await expect(repeated(none, { mayRepeat, refused })).rejects.toBe(lost);
     expect(none).toHaveBeenCalledTimes(5);
   });
 
   test('that may not be asked twice is not, where no answer came', async () => {
     const ask = asking(lost);
-    await expect(repeated(ask, { mayRepeat: (status) => status !== undefined })).rejects.toBe(lost);
+    await expect(repeated(ask, { mayRepeat: (status) => status !== undefined, refused })).rejects.toBe(lost);
     expect(ask).toHaveBeenCalledTimes(1);
   });
 
   test('is not asked again after an error of ours', async () => {
     const ours = new Svc3Error('Forbidden', 'no');
     const ask = asking(ours);
-    await expect(repeated(ask, { mayRepeat })).rejects.toBe(ours);
+    await expect(repeated(ask, { mayRepeat, refused })).rejects.toBe(ours);
     expect(ask).toHaveBeenCalledTimes(1);
   });
 
   test('is not asked again by somebody who has gone', async () => {
     const ask = asking(lost);
-    await expect(repeated(ask, { mayRepeat, signal: AbortSignal.abort() })).rejects.toBe(lost);
+    await expect(repeated(ask, { mayRepeat, refused, signal: AbortSignal.abort() })).rejects.toBe(lost);
     expect(ask).toHaveBeenCalledTimes(1);
     const gone = asking(reply(503));
-    await expect(repeated(gone, { mayRepeat, signal: AbortSignal.abort() })).rejects.toThrow('abort');
+    await expect(repeated(gone, { mayRepeat, refused, signal: AbortSignal.abort() })).rejects.toThrow(
+      'abort',
+    );
     expect(gone).toHaveBeenCalledTimes(1);
+  });
+});
+
+describe('a wait between two questions that is longer than there is time', () => {
+  const wait = { 'retry-after': '30' };
+
+  test('ends with the last answer', async () => {
+    const ask = asking(reply(429, wait));
+    const asked = repeated(ask, { mayRepeat, refused, signal: withTooLittleTime() });
+    await expect(asked).rejects.toThrow('answered 429');
+    expect(ask).toHaveBeenCalledTimes(1);
+  });
+
+  test('ends with why none came', async () => {
+    const asked = repeated(asking(lost), { mayRepeat, refused, signal: withTooLittleTime() });
+    await expect(asked).rejects.toBe(lost);
+  });
+
+  test('ends with neither where nobody wants to know any more', async () => {
+    const gone = new AbortController();
+    const ask = asking(reply(429, wait));
+    const asked = repeated(ask, { mayRepeat, refused, signal: gone.signal });
+    gone.abort();
+    await expect(asked).rejects.toThrow('abort');
   });
 });
 
@@ -102,7 +132,7 @@ describe('the time between two questions', () => {
   async function waitsAfter(retryAfter?: string): Promise<number[]> {
     const waits = withoutDelays();
     const headers: Record<string, string> = retryAfter === undefined ? {} : { 'retry-after': retryAfter };
-    await repeated(asking(reply(503, headers)), { mayRepeat });
+    await repeated(asking(reply(503, headers)), { mayRepeat, refused });
     return waits;
   }
 

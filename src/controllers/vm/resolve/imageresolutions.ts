@@ -1,6 +1,6 @@
 import { backoffDelay } from '../../../backoff.ts';
 import { CallLimiter } from '../../../controller/limiter.ts';
-import { messageOf, shortened, Svc3Error } from '../../../errors.ts';
+import { isSvc3Error, messageOf, shortened, Svc3Error } from '../../../errors.ts';
 import { parseReference } from '../../../registry/reference.ts';
 import { RegistryUnreachable } from '../../../registry/transport.ts';
 import type { Architecture } from '../../../api/vmconfig.ts';
@@ -209,7 +209,8 @@ export class ImageResolutions {
         if (silence !== undefined) throw silence.error;
         const signal = AbortSignal.timeout(answerMs);
         return this.#resolver.resolve(namespace, reference, signal, sought).catch((error: unknown) => {
-          throw signal.aborted ? new SilentRegistry(silenceOf(host, answerMs)) : error;
+          // A refusal is an answer, also where the time was over before it could be asked again.
+          throw signal.aborted && !isSvc3Error(error) ? new SilentRegistry(silenceOf(host, answerMs)) : error;
         });
       });
     } catch (error) {

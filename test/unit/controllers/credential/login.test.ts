@@ -1,8 +1,9 @@
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { verifyLogin } from '../../../../src/controllers/credential/login.ts';
+import { withTooLittleTime } from '../../delays.ts';
 
 const [username, password] = ['alice', 's3cret'];
 let address: string;
@@ -11,16 +12,20 @@ let asked: (string | undefined)[];
 let refusal: number;
 /** Whether it asks for a login at all. */
 let asks: boolean;
+/** What it does instead of all this. */
+let answer: ((response: ServerResponse) => unknown) | undefined;
 
 beforeEach(async () => {
   asked = [];
   refusal = 401;
   asks = true;
+  answer = undefined;
   const right = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
   const server = createServer((request, response) => {
     const { authorization } = request.headers;
     asked.push(authorization);
-    if (authorization === right || !asks) response.end('{}');
+    if (answer !== undefined) answer(response);
+    else if (authorization === right || !asks) response.end('{}');
     else {
       const status = authorization === undefined ? 401 : refusal;
       response.writeHead(status, { 'www-authenticate': 'Basic realm="x"' }).end(`you sent ${authorization}`);
@@ -70,6 +75,24 @@ describe('a login', () => {
   test('that nobody answers is none', async () => {
     const { outcome } = await login({ server: 'http://127.0.0.1:9' });
     expect(outcome).toBe('Unreachable');
+  });
+
+  test('to a registry that says nothing is told of after ten seconds', async () => {
+    const time = new AbortController();
+    const timeout = vi.spyOn(AbortSignal, 'timeout').mockReturnValueOnce(time.signal);
+    onTestFinished(() => timeout.mockRestore());
+    answer = () => time.abort(new DOMException('too late', 'TimeoutError'));
+    const message = `registry ${address} did not answer within 10 s`;
+    expect(await login()).toEqual({ outcome: 'Unreachable', message });
+    expect(timeout).toHaveBeenCalledExactlyOnceWith(10_000);
+  });
+
+  test('to a registry that asks to wait longer is told of in its words', async () => {
+    const timeout = vi.spyOn(AbortSignal, 'timeout').mockReturnValueOnce(withTooLittleTime());
+    onTestFinished(() => timeout.mockRestore());
+    answer = (response) => response.writeHead(429, { 'retry-after': '30' }).end();
+    const message = `registry ${address} answered 429 and asks to wait 30 s`;
+    expect(await login()).toEqual({ outcome: 'Unreachable', message });
   });
 
   test('that was given up is none', async () => {

@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { atRegistry, StepFailed } from '../../../../src/controllers/image/failure.ts';
 import {
   copyInStore,
@@ -8,7 +8,7 @@ import {
 } from '../../../../src/controllers/image/storework.ts';
 import { createRegistryClient } from '../../../../src/registry/client.ts';
 import { type Answer, type HostileRegistry, startHostileRegistry } from '../../../support/hostileregistry.ts';
-import { withoutDelays } from '../../delays.ts';
+import { withoutDelays, withTooLittleTime } from '../../delays.ts';
 import { anImage, digest } from './builders.ts';
 
 const repository = 'svc3/team/disk';
@@ -83,6 +83,22 @@ describe('a store that says nothing', () => {
     await expect(work({ ...options, signal: pass.signal })).rejects.toMatchObject({ name: 'AbortError' });
     expect(counted).toEqual([]);
   });
+});
+
+test('a store that asks to wait longer than there is time is quoted', async () => {
+  const timeout = vi.spyOn(AbortSignal, 'timeout').mockReturnValueOnce(withTooLittleTime());
+  onTestFinished(() => timeout.mockRestore());
+  registry.answers.set(
+    `/v2/${repository}/tags/list`,
+    (_request, response) => void response.writeHead(429, { 'retry-after': '30' }).end(),
+  );
+  await expect(atRegistry(() => purge(options))).rejects.toMatchObject({
+    verdict: {
+      reason: 'RegistryUnreachable',
+      message: `registry ${registry.address} answered 429 and asks to wait 30 s`,
+    },
+  });
+  expect(timeout).toHaveBeenCalledWith(60_000);
 });
 
 describe('the versions of a disk', () => {

@@ -111,6 +111,11 @@ describe('a registry that cannot be listed', () => {
     ]);
   });
 
+  test('says what the registry had answered when the time was over', async () => {
+    const listing = await run(new Svc3Error('TooManyRequests', 'r answered 429'), AbortSignal.abort());
+    expect(listing.missing).toEqual(['remote registry r.example.com could not be listed: r answered 429']);
+  });
+
   test('is closed, and shows what had come', async () => {
     const listing = await listed({ a: ['1'], b: new Svc3Error('Timeout', 'it is slow') });
     expect(names(listing)).toEqual(['a:1']);

@@ -26,11 +26,15 @@ beforeEach(() => {
   resolutions = resolutionsWith(60_000);
 });
 
-function resolutionsWith(answerMs: number): ImageResolutions {
+/** `endedBy`: what a question ends with whose time is over. */
+function resolutionsWith(
+  answerMs: number,
+  endedBy = (signal: AbortSignal): Error => signal.reason as Error,
+): ImageResolutions {
   const resolver = {
     resolve(_namespace: string, text: string, signal: AbortSignal, sought: SoughtImage = {}) {
       const { promise, resolve, reject } = Promise.withResolvers<ResolvedImage>();
-      signal.addEventListener('abort', () => reject(signal.reason as Error));
+      signal.addEventListener('abort', () => reject(endedBy(signal)));
       asked.push({
         reference: text,
         sought,
@@ -151,6 +155,16 @@ describe('what a reference means', () => {
     expect(answerTo('ns/b', other)).toMatchObject(silent);
     expect(answerTo('elsewhere/a', other)).toMatchObject({ kind: 'asking' });
     now = 30_000;
+    expect(answerTo('ns/b', other)).toMatchObject({ kind: 'asking' });
+  });
+
+  test('is asked of a registry for its other images where it has refused one when the time was over', async () => {
+    const busy = new Svc3Error('TooManyRequests', 'registry r.example.com answered 429');
+    resolutions = resolutionsWith(20, () => busy);
+    expect(answerTo('ns/a')).toMatchObject({ kind: 'asking' });
+    await vi.waitFor(() => expect(woken).toEqual(['ns/a']));
+    expect(answerTo('ns/a')).toEqual({ kind: 'failed', error: busy, retryMs: 5_000 });
+    expect(answerTo('ns/b')).toMatchObject({ kind: 'failed' });
     expect(answerTo('ns/b', other)).toMatchObject({ kind: 'asking' });
   });
 
