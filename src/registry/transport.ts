@@ -346,8 +346,10 @@ function mayBeOfRouter({ status, headers }: RegistryReply, { path }: RegistryReq
   return status === 404 && headers['docker-distribution-api-version'] === undefined && path !== versionCheck;
 }
 
-/** Sends no login: one that is refused is the answer of a registry as well. */
-const anonymous: Authorizer = { header: async () => undefined, challenge: async () => false };
+/** Sends what the request before had, since some registries make who sends no login wait (zot: `failDelay`). One that is refused is the answer of a registry as well. */
+function unchallenged({ header }: Authorizer): Authorizer {
+  return { header, challenge: async () => false };
+}
 
 /**
  * Asked after each 404 that is in doubt: an answer of before would hold for a 404 that is newer.
@@ -356,7 +358,8 @@ const anonymous: Authorizer = { header: async () => undefined, challenge: async 
  */
 async function assertRegistryAnswers(sending: Sending): Promise<void> {
   const { registry, wanted } = sending;
-  const asked: RegistryRequest = { method: 'GET', path: versionCheck, scope: '', accept: [] };
+  const asked: RegistryRequest = { method: 'GET', path: versionCheck, scope: wanted.scope, accept: [] };
+  const authorizer = unchallenged(sending.authorizer);
   if (wanted.signal !== undefined) asked.signal = wanted.signal;
   const refused = async ({ status, body }: RegistryReply): Promise<Svc3Error> => {
     await body.dump();
@@ -364,7 +367,7 @@ async function assertRegistryAnswers(sending: Sending): Promise<void> {
     const message = `registry ${registry} is not there: what answers for it says 404, ${said}`;
     return new Svc3Error('BadGateway', message);
   };
-  const reply = await repeated(() => sendOnce({ ...sending, wanted: asked, authorizer: anonymous }), {
+  const reply = await repeated(() => sendOnce({ ...sending, wanted: asked, authorizer }), {
     mayRepeat: (status) => mayRepeat(asked, status),
     refused,
     signal: wanted.signal,
