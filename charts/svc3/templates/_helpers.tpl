@@ -7,7 +7,7 @@ app.kubernetes.io/part-of: svc3
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | replace "+" "_" | quote }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
-{{- with mergeOverwrite (dict) .root.Values.commonLabels (.more | default dict) }}
+{{- with mergeOverwrite (dict) (.root.Values.commonLabels | default dict) (.more | default dict) }}
 {{ toYaml . }}
 {{- end }}
 {{- end }}
@@ -140,7 +140,7 @@ topologySpreadConstraints:
     {{- end }}
 {{- end }}
 {{- end }}
-nodeSelector: {{- toYaml (mergeOverwrite (dict "kubernetes.io/os" "linux") .values.nodeSelector) | nindent 2 }}
+nodeSelector: {{- toYaml (mergeOverwrite (dict "kubernetes.io/os" "linux") (.values.nodeSelector | default dict)) | nindent 2 }}
 {{- with .values.tolerations }}
 tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -190,7 +190,7 @@ SVC3_DEFAULT_NAMESPACE: {{ .Values.defaultNamespace | quote }}
 SVC3_GPU_PASSTHROUGH_ENABLED: {{ .Values.gpuPassthrough.enabled | quote }}
 SVC3_GPU_TOWER_CARDS: {{ join "," .Values.gpuPassthrough.towerCards | quote }}
 SVC3_NODE_AGENT_ENABLED: {{ .Values.nodeAgent.enabled | quote }}
-SVC3_NODE_AGENT_NODE_SELECTOR: {{ toJson .Values.nodeAgent.nodeSelector | quote }}
+SVC3_NODE_AGENT_NODE_SELECTOR: {{ .Values.nodeAgent.nodeSelector | default dict | toJson | quote }}
 SVC3_HOST_PORTS_ALLOWED: {{ include "svc3.portRange" (list "hostPorts.allowed" .Values.hostPorts.allowed) }}
 SVC3_PORT_RANGE_SSH: {{ include "svc3.portRange" (list "portRanges.ssh" .Values.portRanges.ssh) }}
 SVC3_PORT_RANGE_SCREENSHARE: {{ include "svc3.portRange" (list "portRanges.screenshare" .Values.portRanges.screenshare) }}

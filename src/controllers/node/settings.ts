@@ -14,13 +14,13 @@ export const towerCards = z
   )
   .pipe(z.array(z.string().regex(/^[0-9a-f]{4}:[0-9a-f]{4}$/, 'must be vendor:device, e.g. 1002:679e')));
 
-/** Chart value `nodeAgent.nodeSelector`, as JSON. */
+/** Chart value `nodeAgent.nodeSelector`, as JSON; null where its key is left empty. */
 const nodeSelector = z
   .string()
   .default('{}')
   .transform((text, context) => {
     try {
-      return JSON.parse(text) as unknown;
+      return (JSON.parse(text) as unknown) ?? {};
     } catch {
       context.addIssue({ code: 'custom', message: 'must be JSON' });
       return z.NEVER;

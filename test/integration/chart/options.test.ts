@@ -303,6 +303,8 @@ describe('monitors', () => {
       ];
     };
     expect(await selectorOf()).toBe('{}');
+    // A key that is left empty in a file of values.
+    expect(await selectorOf('--set=nodeAgent.nodeSelector=null')).toBe('{}');
     expect(await selectorOf('--set=nodeAgent.nodeSelector.pool=vms')).toBe('{"pool":"vms"}');
   });
 });

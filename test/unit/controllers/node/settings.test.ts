@@ -19,6 +19,7 @@ test('labels of the nodes with an agent, as the chart writes them', () => {
   const selectorOf = (SVC3_NODE_AGENT_NODE_SELECTOR: string) =>
     readSettings(z.object(nodeSettings), { SVC3_NODE_AGENT_NODE_SELECTOR }).SVC3_NODE_AGENT_NODE_SELECTOR;
   expect(selectorOf('')).toEqual({});
+  expect(selectorOf('null')).toEqual({});
   expect(selectorOf('{"pool":"vms"}')).toEqual({ pool: 'vms' });
   for (const bad of ['pool=vms', '[]', '{"pool":1}'])
     expect(() => selectorOf(bad), bad).toThrow('SVC3_NODE_AGENT_NODE_SELECTOR');
