@@ -175,7 +175,7 @@ the cluster the api shows another certificate, which it has signed itself.
 */}}
 {{- define "svc3.apiHostname" -}}
 {{- $names := list }}
-{{- range prepend .Values.api.gateway.hostnames (urlParse .Values.api.baseUrl).hostname }}
+{{- range prepend (.Values.api.gateway.hostnames | default list) (urlParse (.Values.api.baseUrl | default "")).hostname }}
 {{- if regexMatch "^[a-z0-9.-]*[a-z][a-z0-9.-]*$" (lower .) }}{{ $names = append $names (lower .) }}{{ end }}
 {{- end }}
 {{- if not $names }}
