@@ -33,6 +33,11 @@ export const CommonSettings = z.object({
 });
 export type CommonSettings = z.infer<typeof CommonSettings>;
 
+/** The variables that are set: one set to nothing, as the chart renders an unset value, is not. */
+export function withoutEmpty<T extends string | undefined>(variables: Record<string, T>): Record<string, T> {
+  return Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== ''));
+}
+
 /**
  * Settings of a process from its environment. Errors: BadRequest with one field per wrong variable; their values,
  * which may be secret, are not quoted.
@@ -41,9 +46,7 @@ export function readSettings<T extends z.ZodType>(
   schema: T,
   environment: Environment = process.env,
 ): z.infer<T> {
-  // A variable set to nothing, as charts render an unset value, is not set.
-  const present = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''));
-  const result = schema.safeParse(present);
+  const result = schema.safeParse(withoutEmpty(environment));
   if (result.success) return result.data;
   const causes = result.error.issues.map(({ path, message }) => ({ field: path.join('.'), message }));
   throw new Svc3Error('BadRequest', causes.map(({ field, message }) => `${field}: ${message}`).join('; '), {

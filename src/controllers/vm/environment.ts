@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { PortRange } from '../../api/meta.ts';
 import { defaultAllowedHostPorts } from '../../api/meta.ts';
 import { parseQuantity } from '../../api/quantity.ts';
-import { flag } from '../../config.ts';
+import { flag, withoutEmpty } from '../../config.ts';
 import type { VmSettings } from './settings.ts';
 
 const rangeFrom = (lowest: number) =>
@@ -86,5 +86,5 @@ export function vmSettingsOf(environment: VmEnvironment): VmSettings {
 
 /** From the ConfigMap that holds them; throws a ZodError where it is not the chart's. */
 export function vmSettingsFrom(data: Record<string, string>): VmSettings {
-  return vmSettingsOf(schema.parse(data));
+  return vmSettingsOf(schema.parse(withoutEmpty(data)));
 }

@@ -5,7 +5,7 @@ import { CommonSettings, readSettings } from '../../../src/config.ts';
 import { credentialSettings, credentialSettingsOf } from '../../../src/controllers/credential/settings.ts';
 import { imageEnvironment, imageSettingsOf } from '../../../src/controllers/image/settings.ts';
 import { nodeSettings, nodeSettingsOf } from '../../../src/controllers/node/settings.ts';
-import { vmEnvironment, vmSettingsOf } from '../../../src/controllers/vm/environment.ts';
+import { vmEnvironment, vmSettingsFrom, vmSettingsOf } from '../../../src/controllers/vm/environment.ts';
 import { ApiSettings } from '../../../src/http/server/settings.ts';
 import { AgentSettings } from '../../../src/nodeagent/agent.ts';
 import { traceEnvironment } from '../../../src/tracing/settings.ts';
@@ -129,6 +129,12 @@ test.each(written)(
       }
   },
 );
+
+// A value that is null is written as nothing, and read from the ConfigMap by clients, too.
+test.each(written)('a setting that is written as nothing is not set: $name', ({ name }) => {
+  const own = { SVC3_RUNNER_IMAGE: 'r' };
+  expect(vmSettingsFrom({ ...own, [name]: '' })).toEqual(vmSettingsFrom(own));
+});
 
 test.each(['api.baseUrl', 'api.clusterEndpoint', 'api.oidc.issuerUrl', 'store.url', 'tracing.endpoint'])(
   '%s has no credentials in it',

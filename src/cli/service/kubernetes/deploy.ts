@@ -78,7 +78,7 @@ export async function settingsOf(client: KubeClient): Promise<InstallationSettin
     const { vmSettingsFrom } = await import('../../../controllers/vm/environment.ts');
     const { gpuPassthroughEnabled, hostPortsAllowed } = vmSettingsFrom(data);
     const [range] = hostPortsAllowed;
-    const defaultNamespace = data['SVC3_DEFAULT_NAMESPACE'] ?? namespaces.default;
+    const defaultNamespace = data['SVC3_DEFAULT_NAMESPACE'] || namespaces.default;
     return range === undefined
       ? undefined
       : { gpuPassthroughEnabled, hostPortsAllowed: range, defaultNamespace };
