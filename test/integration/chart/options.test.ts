@@ -366,6 +366,9 @@ test.each([
     ['remoteRegistries[0]=r.example.com/'],
     "at '/remoteRegistries/0'",
   ],
+  ['a collector at no port', ['tracing.endpoint=http://otel-collector:PORT'], "at '/tracing/endpoint'"],
+  ['an address that is still to be written', ['api.baseUrl=https://<your-host>'], "at '/api/baseUrl'"],
+  ['a store at a port beyond the last one', ['store.url=https://r.example.com:99999'], "at '/store/url'"],
   ['an interval without a unit', ['podMonitor.interval=30'], "at '/podMonitor/interval'"],
   [
     'an interval of more digits than are counted',

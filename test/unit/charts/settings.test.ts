@@ -23,6 +23,7 @@ interface Schema {
   readonly exclusiveMinimum?: number;
   readonly maxLength?: number;
   readonly items?: Schema;
+  readonly allOf?: readonly Schema[];
   readonly properties?: Readonly<Record<string, Schema>>;
 }
 const root = JSON.parse(read('values.schema.json')) as Schema & {
@@ -83,6 +84,12 @@ function resolved(schema: Schema): Schema {
 /** Go takes `[][` for a class that begins with the bracket. */
 const expressionOf = (pattern: string): RegExp => new RegExp(pattern.replace('[][', String.raw`[\]\[`));
 
+/** Whether the schema takes a text, by its patterns and those of its parts. */
+function takes(given: Schema, text: string): boolean {
+  const { pattern = '', allOf = [] } = resolved(given);
+  return expressionOf(pattern).test(text) && allOf.every((part) => takes(part, text));
+}
+
 /** The extremes that a schema lets through, as the chart writes them into the environment. */
 function extremes(path: string, given: Schema): readonly string[] {
   const schema = resolved(given);
@@ -95,7 +102,7 @@ function extremes(path: string, given: Schema): readonly string[] {
   const definition = given.$ref?.replace('#/definitions/', '') ?? '';
   const samples = portRanges[definition] ?? texts[path];
   if (samples === undefined) throw new Error(`no samples for ${path}: ${schema.pattern}`);
-  for (const sample of samples) expect(sample).toMatch(expressionOf(schema.pattern));
+  for (const sample of samples) expect(takes(schema, sample), sample).toBe(true);
   return samples;
 }
 
@@ -136,15 +143,34 @@ test.each(written)('a setting that is written as nothing is not set: $name', ({ 
   expect(vmSettingsFrom({ ...own, [name]: '' })).toEqual(vmSettingsFrom(own));
 });
 
-test.each(['api.baseUrl', 'api.clusterEndpoint', 'api.oidc.issuerUrl', 'store.url', 'tracing.endpoint'])(
-  '%s has no credentials in it',
-  (path) => {
-    const expression = expressionOf(schemaAt(path).pattern ?? '');
-    expect('https://a.example.com').toMatch(expression);
-    for (const login of ['me:it@', 'me@', ':it@'])
-      expect(`https://${login}a.example.com`).not.toMatch(expression);
-  },
-);
+const addresses = [
+  'api.baseUrl',
+  'api.clusterEndpoint',
+  'api.oidc.issuerUrl',
+  'store.url',
+  'tracing.endpoint',
+];
+test.each(addresses)('%s has no credentials in it', (path) => {
+  expect(takes(schemaAt(path), 'https://a.example.com')).toBe(true);
+  for (const login of ['me:it@', 'me@', ':it@'])
+    expect(takes(schemaAt(path), `https://${login}a.example.com`)).toBe(false);
+});
+
+test.each(addresses)('%s is an address', (path) => {
+  const names = ['a', 'A_b', 'otel-collector.observability', 'a.example.com.', '10x-lab', 'a.2nd', '2x.0y'];
+  for (const host of [...names, '192.0.2.1', '[2001:db8::1]', '[::ffff:192.0.2.1]'])
+    for (const port of ['', ':1', ':443', ':9999', ':59999', ':65535'])
+      expect(takes(schemaAt(path), `https://${host}${port}`), `${host}${port}`).toBe(true);
+  const none = ['', '<your-host>', 'a b', '%', 'a.2024', 'a.0x1f', '256.0.2.1', '1.2.3.4.5', '[::1'];
+  for (const host of none) {
+    expect(URL.canParse(`https://${host}`), host).toBe(false);
+    expect(takes(schemaAt(path), `https://${host}`), host).toBe(false);
+  }
+  for (const port of [':PORT', ':65536', ':99999', ':80:80', ':-1']) {
+    expect(URL.canParse(`https://a${port}`), port).toBe(false);
+    expect(takes(schemaAt(path), `https://a${port}`), port).toBe(false);
+  }
+});
 
 test('no port below 1024 is given to VMs unasked', () => {
   const { pattern = '' } = root.definitions['ownPortRange'] ?? {};
