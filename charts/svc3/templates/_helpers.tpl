@@ -1,7 +1,7 @@
 {{/* Labels of everything; .component names the part, .more are labels of this object alone. Call with (dict "root" $ "component" "operator"). */}}
 {{- define "svc3.labels" -}}
 app.kubernetes.io/name: svc3
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 app.kubernetes.io/part-of: svc3
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
@@ -19,7 +19,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 
 {{- define "svc3.selector" -}}
 app.kubernetes.io/name: svc3
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
@@ -78,7 +78,7 @@ capabilities:
 {{- with .Values.tracing.headersSecret }}
 {{- if .name }}
 - name: OTEL_EXPORTER_OTLP_HEADERS
-  valueFrom: {secretKeyRef: {name: {{ .name }}, key: {{ .key }}}}
+  valueFrom: {secretKeyRef: {name: {{ .name | quote }}, key: {{ .key | quote }}}}
 {{- end }}
 {{- end }}
 {{- if .Values.tracing.caConfigMap.name }}
@@ -100,8 +100,8 @@ volumeMounts:
 volumes:
   - name: tracing
     configMap:
-      name: {{ .Values.tracing.caConfigMap.name }}
-      items: [{key: {{ .Values.tracing.caConfigMap.key }}, path: ca.crt}]
+      name: {{ .Values.tracing.caConfigMap.name | quote }}
+      items: [{key: {{ .Values.tracing.caConfigMap.key | quote }}, path: ca.crt}]
 {{- end }}
 {{- end }}
 
@@ -145,7 +145,7 @@ nodeSelector: {{- toYaml (mergeOverwrite (dict "kubernetes.io/os" "linux") (.val
 tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .values.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- end }}
 

@@ -25,11 +25,16 @@ export async function helmTemplate(...args: string[]): Promise<string> {
 
 /** The same of another folder than the chart's own. */
 export async function helmTemplateOf(folder: string, ...args: string[]): Promise<string> {
+  return helmTemplateAs('svc3', folder, ...args);
+}
+
+/** The same under another name of the release. */
+export async function helmTemplateAs(release: string, folder: string, ...args: string[]): Promise<string> {
   const tools = await ensureTools('helm');
   try {
     const { stdout } = await run(
       tools.path('helm'),
-      ['template', 'svc3', folder, '-n', 'svc3-system', ...args],
+      ['template', release, folder, '-n', 'svc3-system', ...args],
       {
         maxBuffer: 16 * 1024 * 1024,
       },

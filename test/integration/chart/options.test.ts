@@ -428,6 +428,14 @@ describe('network policies of VM pods', () => {
     expect(policiesOf(objects)).toEqual(['svc3-default/svc3-vms', 'team-a/svc3-vms', 'team-b/svc3-vms']);
   });
 
+  test('are made in namespaces whose names are numbers to YAML', async () => {
+    const objects = await rendered(json('networkPolicies.namespaces', ['2024']));
+    const names = objects
+      .filter(({ kind }) => kind === 'NetworkPolicy')
+      .map(({ metadata }) => metadata.namespace);
+    expect(names).toContain('2024');
+  });
+
   test('open all ports of guests but those of the runner to those that the values name', async () => {
     const from = [{ ipBlock: { cidr: '192.0.2.0/24' } }];
     const objects = await rendered(
