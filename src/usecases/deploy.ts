@@ -40,7 +40,7 @@ export interface DeployEnvironment {
 export interface InstallationSettings {
   readonly hostPortsAllowed: PortRange;
   readonly gpuPassthroughEnabled: boolean;
-  /** Namespace for VMs when nobody says otherwise. */
+  /** Chart value `defaultNamespace`: where a VMConfig is looked for that the VM's namespace has not. */
   readonly defaultNamespace: string;
 }
 

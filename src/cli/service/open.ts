@@ -102,6 +102,7 @@ export interface Opener {
   close(): Promise<void>;
 }
 
+/** Not the chart's `defaultNamespace`: what a command line does is the same on every cluster, and where none can be asked. */
 const defaultNamespace = 'svc3-default';
 
 /**

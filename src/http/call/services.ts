@@ -170,7 +170,7 @@ export interface HttpSettings {
   /** What people log in with, where the installation says it. */
   readonly oidc?: OidcClient;
   readonly hostPortsAllowed: PortRange;
-  /** Whether VMs without their own host port for SSH are usual; only for messages. */
+  /** Chart value `defaultNamespace`. */
   readonly defaultNamespace: string;
 }
 

@@ -34,7 +34,7 @@ const vmDeploy = command({
       kind: 'text',
       placeholder: 'NAMESPACE',
       summary:
-        'Namespace of CONFIG; else that of the VM, or the default one (svc3-default) where CONFIG is there only',
+        'Namespace of CONFIG; else that of the VM, or the default one of the installation where CONFIG is there only',
     },
     pool: {
       kind: 'text',
