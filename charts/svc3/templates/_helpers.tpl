@@ -81,7 +81,7 @@ capabilities:
   valueFrom: {secretKeyRef: {name: {{ .name | quote }}, key: {{ .key | quote }}}}
 {{- end }}
 {{- end }}
-{{- if .Values.tracing.caConfigMap.name }}
+{{- if (.Values.tracing.caConfigMap).name }}
 - name: OTEL_EXPORTER_OTLP_CERTIFICATE
   value: /etc/svc3/tracing/ca.crt
 {{- end }}
@@ -89,18 +89,18 @@ capabilities:
 {{- end }}
 
 {{- define "svc3.tracingMounts" -}}
-{{- if and .Values.tracing.endpoint .Values.tracing.caConfigMap.name }}
+{{- if and .Values.tracing.endpoint (.Values.tracing.caConfigMap).name }}
 volumeMounts:
   - {name: tracing, mountPath: /etc/svc3/tracing, readOnly: true}
 {{- end }}
 {{- end }}
 
 {{- define "svc3.tracingVolumes" -}}
-{{- if and .Values.tracing.endpoint .Values.tracing.caConfigMap.name }}
+{{- if and .Values.tracing.endpoint (.Values.tracing.caConfigMap).name }}
 volumes:
   - name: tracing
     configMap:
-      name: {{ .Values.tracing.caConfigMap.name | quote }}
+      name: {{ (.Values.tracing.caConfigMap).name | quote }}
       items: [{key: {{ .Values.tracing.caConfigMap.key | quote }}, path: ca.crt}]
 {{- end }}
 {{- end }}
@@ -189,7 +189,7 @@ the cluster the api shows another certificate, which it has signed itself.
 SVC3_DEFAULT_NAMESPACE: {{ .Values.defaultNamespace | quote }}
 SVC3_GPU_PASSTHROUGH_ENABLED: {{ .Values.gpuPassthrough.enabled | quote }}
 SVC3_GPU_TOWER_CARDS: {{ join "," .Values.gpuPassthrough.towerCards | quote }}
-SVC3_NODE_AGENT_ENABLED: {{ .Values.nodeAgent.enabled | quote }}
+SVC3_NODE_AGENT_ENABLED: {{ .Values.nodeAgent.enabled | default false | quote }}
 SVC3_NODE_AGENT_NODE_SELECTOR: {{ .Values.nodeAgent.nodeSelector | default dict | toJson | quote }}
 SVC3_HOST_PORTS_ALLOWED: {{ include "svc3.portRange" (list "hostPorts.allowed" .Values.hostPorts.allowed) }}
 SVC3_PORT_RANGE_SSH: {{ include "svc3.portRange" (list "portRanges.ssh" .Values.portRanges.ssh) }}
@@ -233,7 +233,7 @@ SVC3_CLUSTER_ENDPOINT: {{ .Values.api.clusterEndpoint | quote }}
 {{- end }}
 SVC3_OIDC_ISSUER_URL: {{ .Values.api.oidc.issuerUrl | quote }}
 SVC3_OIDC_CLIENT_ID: {{ .Values.api.oidc.clientId | quote }}
-SVC3_AGGREGATED_API_ENABLED: {{ .Values.aggregatedApi.enabled | quote }}
+SVC3_AGGREGATED_API_ENABLED: {{ .Values.aggregatedApi.enabled | default false | quote }}
 {{- if .Values.tracing.endpoint }}
 OTEL_EXPORTER_OTLP_ENDPOINT: {{ .Values.tracing.endpoint | quote }}
 OTEL_TRACES_SAMPLER_ARG: {{ .Values.tracing.sampleRatio | quote }}

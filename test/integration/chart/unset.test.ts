@@ -1,5 +1,9 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { allOn, rendered } from './helm.ts';
+import { parse } from 'yaml';
+import { z } from 'zod';
+import { allOn, chart, rendered } from './helm.ts';
 
 // A key that is left empty in a file of values takes the default away: templates are given nothing at all.
 
@@ -14,6 +18,12 @@ test.each([
   ]),
 ])('%s left empty is as {}', async (value) => {
   expect(await rendered(`--set=${value}=null`)).toEqual(await rendered(`--set-json=${value}={}`));
+});
+
+test.each(['headersSecret', 'caConfigMap'])('tracing.%s left empty is none', async (value) => {
+  expect(await rendered(...allOn, `--set=tracing.${value}=null`)).toEqual(
+    await rendered(...allOn, `--set=tracing.${value}.name=`),
+  );
 });
 
 test.each([
@@ -49,4 +59,39 @@ test('a Gateway looks for the name of its route where the address of the api is 
   const policyOf = async (...sets: string[]) =>
     (await rendered(...allOn, ...sets)).find(({ kind }) => kind === 'BackendTLSPolicy')?.spec;
   expect(await policyOf('--set=api.baseUrl=null')).toEqual(await policyOf());
+});
+
+const values = parse(await readFile(join(chart, 'values.yaml'), 'utf8')) as Record<string, unknown>;
+const hasParts = (value: unknown): boolean => z.record(z.string(), z.unknown()).safeParse(value).success;
+const parts = Object.keys(values).filter((name) => name !== 'commonLabels' && hasParts(values[name]));
+
+test('the parts of the values are found', () => {
+  expect(parts).toEqual(expect.arrayContaining(['image', 'store', 'operator', 'tracing', 'test']));
+});
+
+test.each([
+  ...parts,
+  'runner.image',
+  'api.oidc',
+  'api.service',
+  'defaultNamespace',
+  'hostPorts.allowed',
+  'portRanges.ssh',
+  'portRanges.screenshare',
+  'portRanges.vnc',
+  'nodeAgent.kubeletDirectory',
+])('%s left empty is refused by its name', async (value) => {
+  const [name = '', ...path] = value.split('.').toReversed();
+  const at = path.map((part) => `/${part}`).join('');
+  const unset = rendered(`--set=${value}=null`);
+  await expect(unset).rejects.toThrow(`at '${at}': missing property '${name}'`);
+});
+
+test.each([
+  ['nodeAgent', 'SVC3_NODE_AGENT_ENABLED'],
+  ['aggregatedApi', 'SVC3_AGGREGATED_API_ENABLED'],
+])('the processes are told that there is no %s where its switch is left empty', async (value, setting) => {
+  const objects = await rendered(`--set=${value}.enabled=null`);
+  const settings = objects.find(({ metadata }) => metadata.name === 'svc3-settings');
+  expect(settings?.data).toHaveProperty(setting, 'false');
 });
