@@ -1,11 +1,12 @@
 import { readFile } from 'node:fs/promises';
 import type { Duplex, Readable } from 'node:stream';
-import { Agent, type Dispatcher } from 'undici';
+import { Agent } from 'undici';
 import { readWhole } from '../../../net/foreign.ts';
 import { isSvc3Error, Svc3Error } from '../../../errors.ts';
 import { trustingMachine } from '../../authorities.ts';
 import { interruptible } from '../interruptible.ts';
-import { refusalOf, refusalText, unreachable } from './refusal.ts';
+import { refusalIn, refusalText, unreachable } from './refusal.ts';
+import type { ApiReply } from './reply.ts';
 import type { BackendOptions, HttpTarget } from '../open.ts';
 
 /** One request to the HTTP API. */
@@ -25,13 +26,6 @@ export interface ApiRequest {
   readonly signal?: AbortSignal;
   /** Milliseconds until the reply begins; a deploy waits for minutes. */
   readonly timeoutMs?: number;
-}
-
-/** A reply that has begun; its body is to be read or destroyed. */
-export interface ApiReply {
-  readonly status: number;
-  readonly headers: Dispatcher.ResponseData['headers'];
-  readonly body: Readable;
 }
 
 /** The HTTP API of one installation, with the caller's token. */
@@ -101,18 +95,21 @@ export function createApiClient(
     }
   }
 
+  /** @throws Svc3Error of a reply that refuses */
+  async function answered(request: ApiRequest): Promise<ApiReply> {
+    const { method } = request;
+    const reply = await asked.by(method, () => send(request));
+    if (reply.status >= 400) throw await refusalIn(reply, { baseUrl, method });
+    return reply;
+  }
+
   return {
     baseUrl,
     async json(request: ApiRequest) {
-      const { status, body } = await asked.by(request.method, () => send(request));
-      if (status >= 400) throw refusalOf(status, await refusalText(body));
+      const { status, body } = await answered(request);
       return { status, value: parsed(await textOf(body, baseUrl), baseUrl) };
     },
-    async stream(request) {
-      const reply = await asked.by(request.method, () => send(request));
-      if (reply.status >= 400) throw refusalOf(reply.status, await refusalText(reply.body));
-      return reply;
-    },
+    stream: (request) => answered(request),
     async socket(path, query = {}) {
       const { openSocket } = await import('./socket.ts');
       const url = `${baseUrl}${path}?${new URLSearchParams(query).toString()}`;

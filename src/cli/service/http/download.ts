@@ -3,7 +3,8 @@ import { Readable } from 'node:stream';
 import { Svc3Error } from '../../../errors.ts';
 import { resumable } from '../../../registry/resume.ts';
 import type { DiskBytes } from '../types.ts';
-import type { ApiClient, ApiReply } from './client.ts';
+import type { ApiClient } from './client.ts';
+import type { ApiReply } from './reply.ts';
 
 /**
  * Reads a disk; where the connection breaks it goes on with the next byte, as long as the disk is the same version. At the end its

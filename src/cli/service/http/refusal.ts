@@ -3,6 +3,7 @@ import { errorTable, isSvc3Error, messageOf, Svc3Error, type ErrorReason } from 
 import { readWhole } from '../../../net/foreign.ts';
 import { isUntrusted } from '../../authorities.ts';
 import { Unanswered } from '../unanswered.ts';
+import type { ApiReply } from './reply.ts';
 
 const largestRefusal = 1024 * 1024;
 
@@ -21,8 +22,37 @@ const reasonsByStatus = new Map<number, ErrorReason>(
     .map((reason) => [errorTable[reason].status, reason]),
 );
 
-/** The refusal of a `Status` body, or of the bare code where something else answered. */
-export function refusalOf(code: number, text: string): Svc3Error {
+/**
+ * Of what nothing but the api can tell: whether there is an object, whom a token is of, and what they may do (contract: "General"). Proxies
+ * answer 404 while no replica is ready, and 401 and 403 of their own accord.
+ */
+const toldByApi: ReadonlySet<number> = new Set([401, 403, 404]);
+
+/** To whom a request went that was refused. */
+interface Asked {
+  readonly baseUrl: string;
+  /** Whether it is known to be the api that refuses; where not, by a `Status` body. */
+  readonly isApi?: boolean;
+}
+
+/** The refusal of a reply that begins with a code of 400 or more; its body is read. One to HEAD has none, and is known by its type. */
+export async function refusalIn(
+  { status, headers, body }: ApiReply,
+  { baseUrl, method }: { readonly baseUrl: string; readonly method: string },
+): Promise<Svc3Error> {
+  const isOfHead = method === 'HEAD' ? { isApi: isJson(headers['content-type']) } : {};
+  return refusalOf(status, await refusalText(body), { baseUrl, ...isOfHead });
+}
+
+function isJson(type: string | string[] | undefined): boolean {
+  return String(type).startsWith('application/json');
+}
+
+/**
+ * The refusal of a `Status` body, or of the bare code where something else answered: ServiceUnavailable where that says nothing of what was
+ * asked for.
+ */
+export function refusalOf(code: number, text: string, { baseUrl, isApi }: Asked): Svc3Error {
   let body: unknown;
   try {
     body = JSON.parse(text);
@@ -34,12 +64,19 @@ export function refusalOf(code: number, text: string): Svc3Error {
     message?: unknown;
     reason?: unknown;
   };
+  const isOfApi = isApi ?? kind === 'Status';
+  // It was not passed on: nothing was begun.
+  if (!isOfApi && toldByApi.has(code))
+    return new Svc3Error(
+      'ServiceUnavailable',
+      `something between this machine and the svc3 API answered with HTTP ${code}; is ${baseUrl} its address?`,
+    );
   const known =
     typeof reason === 'string' && Object.hasOwn(errorTable, reason) ? (reason as ErrorReason) : undefined;
   const name = known ?? reasonsByStatus.get(code) ?? (code >= 500 ? 'BadGateway' : 'BadRequest');
   const words =
     typeof message === 'string' && message !== '' ? message : `the server answered with HTTP ${code}`;
-  return kind !== 'Status' && code >= 500 ? new Unanswered(name, words) : refusalNamed(name, words);
+  return !isOfApi && code >= 500 ? new Unanswered(name, words) : refusalNamed(name, words);
 }
 
 /** A refusal in the server's words, and what helps against it. */

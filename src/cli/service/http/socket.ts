@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream';
 import { createWebSocketStream, WebSocket } from 'ws';
 import { Svc3Error } from '../../../errors.ts';
 import { closeCodes, isEnd, keepAlive, slowCloseOptions } from '../../../net/websocket.ts';
-import { refusalNamed, refusalOf, refusalText, unreachable } from './refusal.ts';
+import { refusalIn, refusalNamed, unreachable } from './refusal.ts';
 
 const handshakeTimeoutMs = 30_000;
 /** The api passes on what a runner sends at once. */
@@ -45,10 +45,13 @@ export function openSocket({ url, token, ca }: { url: string; token: string; ca?
       resolve(stream);
     });
     socket.once('unexpected-response', (_request, response) => {
-      void refusalText(response).then((text) => {
-        reject(refusalOf(response.statusCode ?? 502, text));
-        socket.terminate();
-      });
+      const { statusCode: status = 502, headers } = response;
+      void refusalIn({ status, headers, body: response }, { baseUrl: origin, method: 'GET' }).then(
+        (refusal) => {
+          reject(refusal);
+          socket.terminate();
+        },
+      );
     });
     // Stays for the life of the socket: what comes after the handshake is the stream's error too.
     socket.on('error', (error) => reject(unreachable(origin, error)));

@@ -44,7 +44,9 @@ describe('a token that is refused', () => {
       void text(request).then((body) => {
         seen.push(`${authorization} ${body}`.trim());
         const isTaken = authorization === 'Bearer new';
-        response.writeHead(isTaken ? 200 : 401).end(isTaken ? '{}' : '{"message":"who are you"}');
+        response
+          .writeHead(isTaken ? 200 : 401)
+          .end(isTaken ? '{}' : '{"kind":"Status","message":"who are you"}');
       });
     });
     const sockets = new WebSocketServer({ noServer: true });
@@ -52,7 +54,7 @@ describe('a token that is refused', () => {
       const { authorization } = request.headers;
       seen.push(`${authorization} socket`);
       if (authorization !== 'Bearer new')
-        socket.end('HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n');
+        socket.end('HTTP/1.1 401 Unauthorized\r\nContent-Length: 17\r\n\r\n{"kind":"Status"}');
       else sockets.handleUpgrade(request, socket, head, (accepted) => accepted.close());
     });
     server.listen(0, '127.0.0.1');

@@ -26,24 +26,29 @@ const refused = (code: number, reason: string, message: string) => ({
   value: { kind: 'Status', reason, message },
 });
 
+/** An answer of the server, or the text of something in front of it. */
+interface GivenAnswer {
+  readonly code?: number;
+  readonly value?: unknown;
+  readonly text?: string;
+}
+
 /** A server whose process ends while `vm deploy web` waits; the next one gives these answers about the VM, the last one again. */
-async function deploy(
-  words: string,
-  answers: readonly { readonly code?: number; readonly value: unknown }[],
-  accepted = created,
-) {
+async function deploy(words: string, answers: readonly GivenAnswer[], accepted = created) {
   const asked: string[] = [];
   const sent: string[] = [];
   const left = [...answers];
   const server = createServer((request: IncomingMessage, response) => {
     asked.push(`${request.method} ${request.url}`);
     const isDeploy = request.method === 'POST';
-    const { code = 200, value } = isDeploy
+    const answer: GivenAnswer = isDeploy
       ? { code: 202, value: accepted }
       : ((left.length > 1 ? left.shift() : left[0]) ?? { code: 500, value: {} });
+    const { code = 200, value, text = JSON.stringify(value) } = answer;
     void bodyOf(request).then((body) => {
       sent.push(body);
-      response.writeHead(code, { 'content-type': 'application/json' }).end(JSON.stringify(value));
+      const type = answer.text === undefined ? 'application/json' : 'text/plain';
+      response.writeHead(code, { 'content-type': type }).end(text);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -90,6 +95,14 @@ describe('a deploy that the server answers before the VM runs', () => {
       { value: anItem({ status: 'Running' }) },
     ]);
     expect([code, item?.status]).toEqual([0, 'Running']);
+  });
+
+  it('asks again where something in front of the server answers that there is none', async () => {
+    const { stderr, item } = await deploy('web --timeout 1', [
+      { code: 404, text: '404 page not found' },
+      { value: anItem({ status: 'Running' }) },
+    ]);
+    expect([stderr, item?.status]).toEqual(['', 'Running']);
   });
 
   it.each([
@@ -198,6 +211,11 @@ describe('a deploy that nobody answers', () => {
     const busy = (response: ServerResponse) => void response.writeHead(503).end(status);
     expect(await said(busy, 'web')).toEqual({ code: 8, stderr: 'svc3: busy\n' });
     expect((await said(proxy(413), 'web')).stderr).toBe('svc3: the server answered with HTTP 413\n');
+    expect(await said(proxy(404), 'web')).toEqual({
+      code: 8,
+      stderr:
+        'svc3: something between this machine and the svc3 API answered with HTTP 404; is http://HOST its address?\n',
+    });
     const variables = { SVC3_API_URL: 'http://127.0.0.1:1', SVC3_TOKEN: 't' };
     const line = ['vm', 'deploy', 'web', '-i', 'registry.example.com/a', '-n', 'team'];
     const { stderr } = await run(line, { variables }, { openHttp });

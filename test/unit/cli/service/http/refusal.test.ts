@@ -1,28 +1,35 @@
 import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
-import { refusalOf, refusalText, unreachable } from '../../../../../src/cli/service/http/refusal.ts';
+import {
+  refusalIn,
+  refusalOf,
+  refusalText,
+  unreachable,
+} from '../../../../../src/cli/service/http/refusal.ts';
 import { Svc3Error } from '../../../../../src/errors.ts';
+
+const baseUrl = 'https://svc3.example.com';
 
 describe('a refusal', () => {
   test.each<[what: string, code: number, text: string, reason: string, message: string]>([
     [
       'is what its Status says',
       409,
-      '{"reason":"AlreadyExists","message":"vm x exists"}',
+      '{"kind":"Status","reason":"AlreadyExists","message":"vm x exists"}',
       'AlreadyExists',
       'vm x exists',
     ],
     [
       'of an unknown reason is what its code says',
       404,
-      '{"reason":"Odd","message":"none"}',
+      '{"kind":"Status","reason":"Odd","message":"none"}',
       'NotFound',
       'none',
     ],
     [
       'of a reason that every object has is none',
       404,
-      '{"reason":"constructor","message":"none"}',
+      '{"kind":"Status","reason":"constructor","message":"none"}',
       'NotFound',
       'none',
     ],
@@ -44,19 +51,49 @@ describe('a refusal', () => {
     [
       'with an empty message has one',
       403,
-      '{"reason":"Forbidden","message":""}',
+      '{"kind":"Status","reason":"Forbidden","message":""}',
       'Forbidden',
       'the server answered with HTTP 403',
     ],
     [
       'for want of a token says how to get one',
       401,
-      '{"message":"no"}',
+      '{"kind":"Status","message":"no"}',
       'Unauthorized',
       'no; svc3 login gets a new token',
     ],
   ])('%s', (_what, code, text, reason, message) => {
-    expect(refusalOf(code, text)).toMatchObject({ reason, message });
+    expect(refusalOf(code, text, { baseUrl })).toMatchObject({ reason, message });
+  });
+
+  test.each([
+    [404, '404 page not found'],
+    [404, '{"kind":"Error","reason":"NotFound","message":"no route"}'],
+    [404, ''],
+    [403, '<html>'],
+    [401, '<html>'],
+  ])('that is no Status says nothing of an object, a token or a right: %d %s', (code, text) => {
+    expect(refusalOf(code, text, { baseUrl })).toMatchObject({
+      reason: 'ServiceUnavailable',
+      message: `something between this machine and the svc3 API answered with HTTP ${code}; is ${baseUrl} its address?`,
+    });
+  });
+
+  test.each([
+    ['application/json; charset=utf-8', 'NotFound'],
+    ['text/plain', 'ServiceUnavailable'],
+    [undefined, 'ServiceUnavailable'],
+  ])('to HEAD, which has no body, is known by its type: %s', async (type, reason) => {
+    const headers = type === undefined ? {} : { 'content-type': type };
+    const reply = { status: 404, headers, body: Readable.from([]) };
+    expect(await refusalIn(reply, { baseUrl, method: 'HEAD' })).toMatchObject({ reason });
+  });
+
+  test('to what has a body is known by that', async () => {
+    const headers = { 'content-type': 'application/json' };
+    const reply = { status: 404, headers, body: Readable.from([Buffer.from('{}')]) };
+    const told = await refusalIn(reply, { baseUrl, method: 'GET' });
+    expect(told).toMatchObject({ reason: 'ServiceUnavailable' });
   });
 
   test('that is too long, or breaks off, is told by its code alone', async () => {
