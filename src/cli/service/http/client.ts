@@ -5,7 +5,7 @@ import { readWhole } from '../../../net/foreign.ts';
 import { isSvc3Error, Svc3Error } from '../../../errors.ts';
 import { trustingMachine } from '../../authorities.ts';
 import { interruptible } from '../interruptible.ts';
-import { refusalIn, refusalText, unreachable } from './refusal.ts';
+import { notOfApi, refusalIn, refusalText, unreachable } from './refusal.ts';
 import type { ApiReply } from './reply.ts';
 import type { BackendOptions, HttpTarget } from '../open.ts';
 
@@ -32,6 +32,7 @@ export interface ApiRequest {
 export interface ApiClient {
   /** The reply's JSON. Refusals are the server's own words as `Svc3Error`. */
   json(request: ApiRequest): Promise<{ readonly status: number; readonly value: unknown }>;
+  /** A reply of success (2xx), whatever it holds. Refusals are as those of `json`. */
   stream(request: ApiRequest): Promise<ApiReply>;
   /** A WebSocket as a byte stream. */
   socket(path: string, query?: Readonly<Record<string, string>>): Promise<Duplex>;
@@ -95,11 +96,11 @@ export function createApiClient(
     }
   }
 
-  /** @throws Svc3Error of a reply that refuses */
+  /** @throws Svc3Error of a reply that is none of success */
   async function answered(request: ApiRequest): Promise<ApiReply> {
     const { method } = request;
     const reply = await asked.by(method, () => send(request));
-    if (reply.status >= 400) throw await refusalIn(reply, { baseUrl, method });
+    if (reply.status < 200 || reply.status > 299) throw await refusalIn(reply, { baseUrl, method });
     return reply;
   }
 
@@ -173,7 +174,7 @@ function parsed(text: string, baseUrl: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new Svc3Error('BadGateway', `${baseUrl} does not answer as an svc3 API does`, { cause });
+    throw notOfApi(baseUrl, { cause });
   }
 }
 

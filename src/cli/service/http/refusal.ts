@@ -35,17 +35,37 @@ interface Asked {
   readonly isApi?: boolean;
 }
 
-/** The refusal of a reply that begins with a code of 400 or more; its body is read. One to HEAD has none, and is known by its type. */
+/** The refusal of a reply that is none of success (2xx); its body is read. One to HEAD has none, and is known by its type. */
 export async function refusalIn(
   { status, headers, body }: ApiReply,
   { baseUrl, method }: { readonly baseUrl: string; readonly method: string },
 ): Promise<Svc3Error> {
+  const text = await refusalText(body);
+  // The api redirects nobody.
+  if (status < 400) return notOfApi(baseUrl, { redirect: redirectIn(headers.location, baseUrl) });
   const isOfHead = method === 'HEAD' ? { isApi: isJson(headers['content-type']) } : {};
-  return refusalOf(status, await refusalText(body), { baseUrl, ...isOfHead });
+  return refusalOf(status, text, { baseUrl, ...isOfHead });
 }
 
-function isJson(type: string | string[] | undefined): boolean {
-  return String(type).startsWith('application/json');
+function isJson(type: string | undefined): boolean {
+  return type?.startsWith('application/json') === true;
+}
+
+/** The error of a reply that no svc3 API gives. */
+export function notOfApi(
+  baseUrl: string,
+  { redirect, cause }: { readonly redirect?: string; readonly cause?: unknown } = {},
+): Svc3Error {
+  const why = redirect === undefined ? '' : `: ${redirect}`;
+  return new Svc3Error('BadGateway', `${baseUrl} does not answer as an svc3 API does${why}`, { cause });
+}
+
+/** Without what stands behind the host: pages for signing in have secrets there. */
+function redirectIn(location: string | undefined, baseUrl: string): string {
+  const { protocol = '', host = '' } = URL.parse(location ?? '', baseUrl) ?? {};
+  const origin = `${protocol}//${host}`;
+  const isElsewhere = host !== '' && origin !== new URL(baseUrl).origin;
+  return isElsewhere ? `it redirects to ${origin}` : 'it redirects';
 }
 
 /**

@@ -1,8 +1,10 @@
 import { backoffDelay } from '../../../backoff.ts';
-import { isPassing, isSvc3Error, Svc3Error } from '../../../errors.ts';
+import { isPassing, isSvc3Error } from '../../../errors.ts';
 import { sleep } from '../../sleep.ts';
 import type { DiskItem, UploadRequest } from '../types.ts';
 import type { ApiClient } from './client.ts';
+import { notOfApi } from './refusal.ts';
+import type { ApiReply } from './reply.ts';
 
 /** Tries in a row that bring nothing further. */
 const mostFailures = 8;
@@ -96,17 +98,16 @@ const waitMs = (failures: number): number => backoffDelay(failures + 1, times);
 
 async function begin(api: ApiClient, { path }: UploadPlace, request: UploadRequest): Promise<string> {
   const { name, description, architecture, size, filename } = request;
-  const { headers, body } = await api.stream({
+  const reply = await api.stream({
     method: 'POST',
     path,
     query: { name, description, architecture, fileName: filename },
     headers: { 'upload-complete': '?0', ...(size === undefined ? {} : { 'upload-length': String(size) }) },
   });
-  body.resume();
-  const { location } = headers;
-  if (typeof location !== 'string')
-    throw new Svc3Error('BadGateway', 'the server began an upload without a Location');
-  return location;
+  skip(reply);
+  const { status, headers } = reply;
+  if (status !== 201 || headers.location === undefined) throw notOfApi(api.baseUrl);
+  return headers.location;
 }
 
 /** How far the upload is; the server may be away for a while. */
@@ -117,9 +118,11 @@ async function ask(
 ): Promise<{ readonly offset: number; readonly isComplete: boolean }> {
   for (let failures = 0; ; failures += 1)
     try {
-      const { headers, body } = await api.stream({ method: 'HEAD', path: location });
-      body.resume();
-      return { offset: Number(headers['upload-offset']), isComplete: headers['upload-complete'] === '?1' };
+      const reply = await api.stream({ method: 'HEAD', path: location });
+      skip(reply);
+      const { 'upload-offset': offset, 'upload-complete': complete } = reply.headers;
+      if (!/^\d+$/.test(String(offset))) throw notOfApi(api.baseUrl);
+      return { offset: Number(offset), isComplete: complete === '?1' };
     } catch (error) {
       if (!maySendAgain(error) || failures >= mostFailures) throw error;
       await sleep(waitMs(failures), signal);
@@ -130,4 +133,10 @@ async function ask(
 /** Conflict: bytes of the connection before came in after all. */
 function maySendAgain(error: unknown): boolean {
   return isPassing(error) || isSvc3Error(error, 'Conflict');
+}
+
+/** Reads a short reply to its end: its connection serves the next request. */
+function skip({ body }: ApiReply): void {
+  // Its headers have said all; that the rest of it is cut changes nothing.
+  body.on('error', () => undefined).resume();
 }

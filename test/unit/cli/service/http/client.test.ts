@@ -35,6 +35,30 @@ test('a body that is streamed goes over HTTP/1.1: one of HTTP/2 that is given up
   expect((await api.json({ method: 'PATCH', path: '/upload', stream })).value).toBe('1.1');
 });
 
+test('a redirect is no answer, whatever it holds, nor is one to a console', async () => {
+  const headers = { location: 'https://svc3.example.com/api/v1?code=secret' };
+  const server = createServer((_request, response) => response.writeHead(308, headers).end('{}'));
+  server.on('upgrade', (_request, socket) =>
+    socket.end('HTTP/1.1 308 Moved\r\nLocation: https://svc3.example.com/\r\nContent-Length: 0\r\n\r\n'),
+  );
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const token = () => Promise.resolve('t');
+  const api = createApiClient({ baseUrl, token, warning: () => undefined });
+  onTestFinished(async () => {
+    await api.close();
+    server.close();
+  });
+  const refusal = {
+    reason: 'BadGateway',
+    message: `${baseUrl} does not answer as an svc3 API does: it redirects to https://svc3.example.com`,
+  };
+  await expect(api.json({ method: 'GET', path: '/' })).rejects.toMatchObject(refusal);
+  await expect(api.stream({ method: 'HEAD', path: '/' })).rejects.toMatchObject(refusal);
+  await expect(api.socket('/console')).rejects.toMatchObject(refusal);
+});
+
 describe('a token that is refused', () => {
   /** A server that takes one token, and a client of it whose next token is another one; with which tokens it was asked for what. */
   async function aServer(other = 'new') {

@@ -5,9 +5,18 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import type { ApiClient, ApiRequest } from '../../../../../src/cli/service/http/client.ts';
 import { uploadResumably } from '../../../../../src/cli/service/http/upload.ts';
 import { Svc3Error } from '../../../../../src/errors.ts';
+import { withFakeTimers } from '../../../timers.ts';
 
 const location = '/api/v1/namespaces/x/upload/image/mine/1';
 const away = new Svc3Error('ServiceUnavailable', 'away');
+
+interface Answered {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+const begun: Answered = { status: 201, headers: { location, 'upload-offset': '0' } };
+const halfway: Answered = { status: 200, headers: { 'upload-offset': '2' } };
 
 /** What the API is asked for by an upload, each part of which it takes like this, and how the upload ends. */
 async function upload(
@@ -15,17 +24,27 @@ async function upload(
   {
     signal,
     isGone = false,
+    begins = begun,
+    states = [],
+    reopened,
   }: {
     readonly signal: AbortSignal;
     readonly isGone?: boolean;
+    readonly begins?: Answered;
+    /** What it says of how far the upload is, before it says that it is at its beginning. */
+    readonly states?: readonly Answered[];
+    readonly reopened?: (offset: number) => void;
   },
 ) {
   const asked: string[] = [];
   const limits: (AbortSignal | undefined)[] = [];
+  const left = [...states];
   const api = {
+    baseUrl: 'https://svc3.example.com',
     async stream({ method, path }: ApiRequest) {
       asked.push(`${method} ${path}`);
-      return { status: 201, headers: { location, 'upload-offset': '0' }, body: Readable.from([]) };
+      const answer = method === 'HEAD' ? (left.shift() ?? begun) : begins;
+      return { ...answer, body: Readable.from([]) };
     },
     async json({ method, path, stream, signal: limit }: ApiRequest) {
       asked.push(`${method} ${path}`);
@@ -40,7 +59,10 @@ async function upload(
     filename: 'disk',
     size: 4,
     body: Readable.from(['disk']),
-    reopen: async () => Readable.from(['disk']),
+    reopen: async (offset: number) => {
+      reopened?.(offset);
+      return Readable.from(['disk']);
+    },
     signal,
   };
   const place = { path: '/begin', get: vi.fn() };
@@ -122,4 +144,35 @@ test('an upload that nobody interrupts is not given up', async () => {
   const refused = new Svc3Error('Forbidden', 'no');
   const { asked, error } = await upload(() => Promise.reject(refused), { signal });
   expect([asked.at(-1), error]).toEqual([`PATCH ${location}`, refused]);
+});
+
+test.each<[string, Answered]>([
+  ['another status', { ...begun, status: 200 }],
+  ['no place to go on at', { ...begun, headers: {} }],
+])('an upload does not begin with a reply of %s', async (_, begins) => {
+  const take = vi.fn();
+  const { asked, error } = await upload(take, { signal: new AbortController().signal, begins });
+  expect(asked).toEqual(['POST /begin']);
+  expect(error).toMatchObject({
+    reason: 'BadGateway',
+    message: 'https://svc3.example.com does not answer as an svc3 API does',
+  });
+});
+
+test('an upload asks again how far it is where a page of something in between is the answer', async () => {
+  withFakeTimers();
+  const sent: string[] = [];
+  const offsets: number[] = [];
+  const take = async (content: Readable) => {
+    sent.push((await buffer(content)).toString());
+    if (sent.length === 1) throw away;
+    return { name: 'mine' };
+  };
+  const page = { status: 200, headers: { 'content-type': 'text/html' } };
+  const reopened = (offset: number) => offsets.push(offset);
+  const { signal } = new AbortController();
+  const whole = upload(take, { signal, states: [page, halfway], reopened });
+  await vi.runAllTimersAsync();
+  expect((await whole).error).toEqual({ name: 'mine' });
+  expect([sent, offsets]).toEqual([['disk', 'disk'], [2]]);
 });
