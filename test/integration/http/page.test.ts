@@ -65,7 +65,10 @@ describe('signing in', () => {
         'all places are taken',
         (route) => route.fulfill({ status: 503, json: { message: 'all places are taken' } }),
       ],
-      ['not from there', (route) => route.fulfill({ status: 403, json: { message: 'not from there' } })],
+      [
+        'not from there',
+        (route) => route.fulfill({ status: 403, json: { kind: 'Status', message: 'not from there' } }),
+      ],
     ]);
     const signOut = page.getByRole('button', { name: 'Sign out' });
     for (const [why, answer] of answers) {
@@ -85,7 +88,9 @@ describe('signing in', () => {
 
     // Whose session is over already has nothing to sign out of.
     await signIn(page, cluster.adminToken);
-    await page.route('**/ui/session', (route) => route.fulfill({ status: 401, json: {} }), { times: 1 });
+    await page.route('**/ui/session', (route) => route.fulfill({ status: 401, json: { kind: 'Status' } }), {
+      times: 1,
+    });
     await signOut.click();
     await page.getByLabel('Token').waitFor();
     expect(watched.faults).toEqual([]);

@@ -262,7 +262,7 @@ test('the log stays closable when its VM has no node any more, and is not asked 
   let asked = 0;
   await page.route(`**/ui/namespaces/${it.namespace}/vms/refuses/log`, (route) => {
     asked += 1;
-    return route.fulfill({ status: 403, json: { message: 'pods/log is forbidden' } });
+    return route.fulfill({ status: 403, json: { kind: 'Status', message: 'pods/log is forbidden' } });
   });
   await page.clock.install();
   const button = page.getByRole('button', { name: 'Log', exact: true });

@@ -16,18 +16,48 @@ export class ApiError extends Error {
 }
 
 interface StatusBody {
+  readonly kind?: string;
   readonly message?: string;
   readonly reason?: ErrorReason;
   readonly details?: { readonly causes?: readonly FieldCause[] };
 }
 
+/** Of what nothing but the server can tell: whether there is something, whose the session is, and what they may do. */
+const toldByServer: ReadonlySet<number> = new Set([401, 403, 404]);
+
+/** The error of a reply that the server has not written: it says nothing of what was asked for. */
+function notOfServer(code?: number): ApiError {
+  const what = code === undefined ? '' : ` with HTTP ${code}`;
+  return new ApiError(502, `something between the page and the server answered${what}`);
+}
+
 /** The refusal in a reply's text; a proxy may have written it. */
-export function refusalIn(status: number, text: string): ApiError {
+function refusalIn(status: number, text: string): ApiError {
+  const { kind, message = `the server answered with HTTP ${status}`, ...more } = statusIn(text);
+  // The server writes a Status (contract: "General").
+  if (kind !== 'Status' && toldByServer.has(status)) return notOfServer(status);
+  return new ApiError(status, message, more);
+}
+
+function statusIn(text: string): StatusBody {
   try {
-    const body = JSON.parse(text) as StatusBody;
-    return new ApiError(status, body.message ?? `HTTP ${status}`, body);
+    return (JSON.parse(text) as StatusBody | null) ?? {};
   } catch {
-    return new ApiError(status, `the server answered with HTTP ${status}`);
+    return {};
+  }
+}
+
+/**
+ * What a reply says that has come whole.
+ *
+ * @throws ApiError where it refuses, or something else than the server has written it, as a page for signing in
+ */
+export function answerIn(status: number, text: string): unknown {
+  if (status >= 400) throw refusalIn(status, text);
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    throw notOfServer();
   }
 }
 
@@ -67,32 +97,33 @@ export async function call<T>(
   headers: Readonly<Record<string, string>> = {},
   signal?: AbortSignal,
 ): Promise<Answer<T>> {
-  let reply: Response;
+  const { reply, text } = await answered(path, {
+    method,
+    signal: signal ?? null,
+    headers: {
+      accept: 'application/json',
+      ...headers,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const { status } = reply;
   try {
-    reply = await fetch(path, {
-      method,
-      signal: signal ?? null,
-      headers: {
-        accept: 'application/json',
-        ...headers,
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
+    return { status, body: answerIn(status, text) as T, warnings: warningsIn(reply.headers.get('warning')) };
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 401) onSignedOut(error.message);
+    throw error;
+  }
+}
+
+/** @throws ApiError where the reply does not come, or not whole */
+async function answered(path: string, request: RequestInit): Promise<{ reply: Response; text: string }> {
+  try {
+    const reply = await fetch(path, request);
+    return { reply, text: await reply.text() };
   } catch {
     throw new ApiError(0, 'the server does not answer; is the network there?');
   }
-  const text = await reply.text();
-  if (!reply.ok) {
-    const refusal = refusalIn(reply.status, text);
-    if (reply.status === 401) onSignedOut(refusal.message);
-    throw refusal;
-  }
-  return {
-    status: reply.status,
-    body: JSON.parse(text) as T,
-    warnings: warningsIn(reply.headers.get('warning')),
-  };
 }
 
 /** A path of `/api/v1` below a namespace, for the page. */

@@ -1,5 +1,5 @@
 import { shortDiskName } from '../../../wire/diskname.ts';
-import { ApiError, call, inNamespace, refusalIn } from './api.ts';
+import { answerIn, ApiError, call, inNamespace } from './api.ts';
 import { givenUp, sendAll, type UploadProgress, type UploadState } from './sending.ts';
 
 export interface UploadRequest {
@@ -49,8 +49,12 @@ function sendPart(
   signal.addEventListener('abort', () => request.abort(), { once: true });
   return new Promise((resolve, reject) => {
     request.addEventListener('load', () => {
-      if (request.status < 400) resolve();
-      else reject(refusalIn(request.status, request.responseText));
+      try {
+        answerIn(request.status, request.responseText);
+        resolve();
+      } catch (error) {
+        reject(error);
+      }
     });
     request.addEventListener('error', () => void lossOf(file).then(reject));
     request.addEventListener('abort', () => reject(givenUp()));
