@@ -1,4 +1,5 @@
-import { isSvc3Error, messageOf, type Svc3Error } from '../errors.ts';
+import { isSvc3Error, type Svc3Error } from '../errors.ts';
+import { isOfWebhook } from '../kube/errors.ts';
 
 /** What somebody decided, in contrast to what failed: Pod Security, quota, LimitRange, webhooks, validation. */
 export function isRefusal(error: unknown): error is Svc3Error {
@@ -13,6 +14,6 @@ export function isRefusal(error: unknown): error is Svc3Error {
       'MethodNotAllowed',
       'Gone',
     ) ||
-    (isSvc3Error(error, 'InternalError') && /webhook/.test(messageOf(error)))
+    (isSvc3Error(error, 'InternalError') && isOfWebhook(error))
   );
 }

@@ -1,4 +1,4 @@
-import { errorTable, messageOf, Svc3Error } from '../errors.ts';
+import { errorTable, isSvc3Error, messageOf, Svc3Error } from '../errors.ts';
 import type { ErrorDetails, ErrorReason, FieldCause } from '../errors.ts';
 
 /** metav1.Status, the parts that are read. */
@@ -116,6 +116,15 @@ export function errorOfReply(code: number, body: unknown, retryAfterSeconds?: nu
 /** A patch that names the UID of an object for which there is another one by now: other writes are refused with Conflict then. */
 function isOfAnother({ causes = [] }: ErrorDetails): boolean {
   return causes.some(({ field, reason }) => field === 'metadata.uid' && reason === 'FieldValueInvalid');
+}
+
+/**
+ * Whether a webhook has refused a write, or had to be asked and could not be (`failurePolicy: Fail`, answered 500): kube-apiserver itself goes
+ * well, and what another namespace is written may be nothing of that webhook's.
+ */
+export function isOfWebhook(error: unknown): error is Svc3Error {
+  // No part of an address.
+  return isSvc3Error(error) && /(?<![\w./-])webhook(?![\w.-])/.test(messageOf(error));
 }
 
 /** The refusal inside an ERROR event of a watch. */

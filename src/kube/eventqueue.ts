@@ -1,6 +1,7 @@
 import { backoffDelay } from '../backoff.ts';
 import { errorTable, isSvc3Error, messageOf } from '../errors.ts';
 import { FairQueue } from '../fairqueue.ts';
+import { isOfWebhook } from './errors.ts';
 import type { Log } from './types.ts';
 
 /** What is given up first where there are too many: counts of repeats, then what is good to know, then failures and starts. */
@@ -9,7 +10,7 @@ export type EventRank = (typeof eventRanks)[number];
 
 /**
  * Why an Event was not written: too many waited; too many about one object (`flood`); kube-apiserver refused it, as where the
- * namespace is gone; or could not be reached.
+ * namespace is gone or a webhook does not let it through; or could not be reached.
  */
 export type EventDropReason = 'queue' | 'flood' | 'refused' | 'unreachable';
 
@@ -125,13 +126,17 @@ export class EventQueue {
       } catch (error) {
         // The first answer got lost.
         if (isSvc3Error(error, 'AlreadyExists')) return;
-        if (!isPassing(error)) return this.#refused(write, error);
+        // What waits behind it is mostly of others; client-go, too, gives up what was answered.
+        if (!isPassing(error) || isOfWebhook(error)) return this.#refused(write, error);
         if (attempt >= attempts || this.#isEnding) return this.#drop(write, 'unreachable');
         await sleep(backoffDelay(attempt, times));
       }
   }
 
-  /** Nothing to warn of: nearly always its namespace is being deleted, and with it whatever the Event is about. */
+  /**
+   * Nothing to warn of: nearly always its namespace is being deleted, and with it whatever the Event is about; a webhook that fails is
+   * for its owner to see.
+   */
   #refused(write: EventWrite, error: unknown): void {
     const { log, onDropped } = this.#options;
     onDropped?.('refused');

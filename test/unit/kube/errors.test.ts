@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { Svc3Error } from '../../../src/errors.ts';
+import { type ErrorReason, Svc3Error } from '../../../src/errors.ts';
 import {
   errorOfConnection,
   errorOfReply,
   errorOfStatus,
+  isOfWebhook,
   retryAfterOf,
   wasNeverSent,
 } from '../../../src/kube/errors.ts';
@@ -104,4 +105,15 @@ test('a failure below HTTP names the server and what went wrong', () => {
   expect(
     errorOfConnection(Object.assign(new Error('x'), { code: 'UND_ERR_HEADERS_TIMEOUT' }), 'h').reason,
   ).toBe('Timeout');
+});
+
+test.each<[ErrorReason, string, boolean]>([
+  ['InternalError', 'Internal error occurred: failed calling webhook "a.example.com": refused', true],
+  ['ServiceUnavailable', 'admission webhook "a.example.com" denied the request: later', true],
+  ['InternalError', 'conversion webhook for svc3.dev/v1, Kind=VM failed: refused', true],
+  ['InternalError', 'etcdserver: no leader', false],
+  ['ServiceUnavailable', 'kube-apiserver https://webhook.example.com cannot be reached: refused', false],
+  ['ServiceUnavailable', 'kube-apiserver https://my-webhook:6443 cannot be reached: refused', false],
+])('that a webhook has refused is told by its words: %s, %s: %s', (reason, message, expected) => {
+  expect(isOfWebhook(new Svc3Error(reason, message))).toBe(expected);
 });

@@ -153,6 +153,25 @@ describe('events that wait to be written', () => {
     expect(log.warn).not.toHaveBeenCalled();
   });
 
+  test.each([
+    [
+      'that is down',
+      new Svc3Error('InternalError', 'Internal error occurred: failed calling webhook "a.example.com"'),
+    ],
+    [
+      'that is busy',
+      new Svc3Error('ServiceUnavailable', 'admission webhook "a.example.com" denied the request: later'),
+    ],
+  ])('that a webhook %s refuses do not hold up those of other namespaces', async (_, error) => {
+    withFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const send = vi.fn(() => Promise.reject(error));
+    queue.add(aWrite('a/1', 'important', send));
+    queue.add(aWrite('b/1'));
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect([written, dropped, send.mock.calls.length]).toEqual([['b/1'], ['refused'], 1]);
+    expect(log.warn).not.toHaveBeenCalled();
+  });
+
   test('are written when an answer got lost', async () => {
     queue.add(aWrite('a/1', 'important', () => Promise.reject(new Svc3Error('AlreadyExists', 'x'))));
     await queue.drain();
