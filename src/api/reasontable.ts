@@ -127,7 +127,7 @@ export const reasonTable: readonly ReasonRow[] = [
     ],
     DiskFileMissing: [
       'The image, the ISO or a disk cannot be used; the message says why.',
-      'Correct what the message names: an image has its disk below /disk and containerd is 2.1 or newer, a data disk has its file, an ISO that has none is taken out (`svc3 vm eject`), a Persistent disk stays with the image that it was made on (`svc3 vm revert` begins anew).',
+      'Correct what the message names: an image has its disk below /disk and containerd is 2.1 or newer, a data disk has its file, an ISO that has none is taken out (`svc3 vm eject`), a Persistent disk stays with the image that it was made on: deploy a VM with its claim and that image, by its digest (`svc3 vm revert` discards the disk and begins anew).',
     ],
     ArchitectureMismatch: [
       'The image is of another architecture than the VM.',

@@ -161,7 +161,7 @@ export const RunnerSpec = z.object({
   ...GuestLists.shape,
   /** The operator has recorded that svc3 saved the image with the memory in it: the guest may go on from that. */
   warm: z.boolean().default(false),
-  /** Digest of the image: an overlay made on another one is refused instead of being ruined. */
+  /** Digest of the image: an overlay made on another one is refused instead of being ruined. Without it the content of the image is compared (`imageStampOf`). */
   imageDigest: z.string().optional(),
   /** Smallest size of the disk; a bigger image stays as it is (grow only). */
   diskBytes: z.int().positive().optional(),

@@ -11,6 +11,7 @@ import {
   sizeOnImage,
 } from './disksize.ts';
 import { RunnerFailure } from './failure.ts';
+import { imageStampOf } from './imagestamp.ts';
 import type { Machine } from './machine.ts';
 import {
   createOverlay,
@@ -74,10 +75,28 @@ export class Disk {
 
   async #open({ imageDigest, revertRequest, warm }: RunnerSpec, base: BaseDisk, size: number): Promise<void> {
     const isNew = await ensureOverlay(this.#overlay, base, size);
-    if (isNew) await this.#state.save({ imageDigest, revertRequest, ...untouched(warm) });
-    else checkImage(this.#state.current.imageDigest, imageDigest);
+    if (isNew) {
+      const imageStamp = await imageStampOf(base.path);
+      await this.#state.save({ imageDigest, imageStamp, revertRequest, ...untouched(warm) });
+    } else await this.#checkImage(imageDigest, base);
     // A guest that goes on has to find the disk as it was; it grows when it runs.
     if (this.#state.current.memory === undefined) await growOverlay(this.#overlay, size);
+  }
+
+  /**
+   * An overlay on another image than its own is garbage: the file system of one under the changes of another. What is not known yet of the image that it
+   * was made on, as of an overlay of an earlier build or with a state file that could not be read, is that of the first one that it is opened on.
+   */
+  async #checkImage(given: string | undefined, { path }: BaseDisk): Promise<void> {
+    const { imageDigest: made, imageStamp: noted } = this.#state.current;
+    const hasDigests = made !== undefined && given !== undefined;
+    if (hasDigests && made !== given) throw otherDigest(made, given);
+    if (hasDigests && noted !== undefined) return;
+    const imageStamp = await imageStampOf(path);
+    if (!hasDigests && noted !== undefined && noted !== imageStamp) throw otherStamp(made, given);
+    const imageDigest = made ?? given;
+    if (imageDigest === made && imageStamp === noted) return;
+    await this.#state.save({ imageDigest, imageStamp });
   }
 
   /** The overlay goes first: a volume that it has filled has no room for another, and the state file says what it is to be. */
@@ -85,11 +104,13 @@ export class Disk {
     await rm(this.#overlay, { force: true });
     await createOverlay(this.#overlay, base, size);
     await rm(varsPath(this.#host.folders), { force: true });
+    const imageStamp = await imageStampOf(base.path);
     const { reverting, revertRequest } = this.#state.current;
     await this.#state.save({
       reverting: undefined,
       revertRequest: reverting?.request ?? revertRequest,
       imageDigest,
+      imageStamp,
       ...untouched(warm),
     });
   }
@@ -130,11 +151,22 @@ function untouched(warm: boolean): { readonly untouched?: true } {
   return warm ? { untouched: true } : {};
 }
 
-/** An overlay on another image than its own is garbage: the file system of one under the changes of another. */
-function checkImage(made: string | undefined, given: string | undefined): void {
-  if (made === undefined || given === undefined || made === given) return;
-  throw new RunnerFailure(
+/** @param made - how the image is deployed that the disk was made on */
+function otherImage(what: string, made: string): RunnerFailure {
+  return new RunnerFailure(
     'ImageInvalid',
-    `the VM's disk was made on image ${made}, the pod has ${given}: revert the VM to begin anew on it`,
+    `${what}; the disk stays as it is: a VM that is deployed with its claim and ${made} goes on with it, a revert discards it and begins anew on this image`,
   );
+}
+
+function otherDigest(made: string, given: string): RunnerFailure {
+  return otherImage(`the VM's disk was made on image ${made}, the pod has ${given}`, `digest ${made}`);
+}
+
+/** One of the digests is not known. */
+function otherStamp(made: string | undefined, given: string | undefined): RunnerFailure {
+  const has = given === undefined ? "the image under the VM's tag" : `image ${given} of the pod`;
+  const [which, how] =
+    made === undefined ? ['', 'the digest of that image'] : [` (${made})`, `digest ${made}`];
+  return otherImage(`${has} is another one than the VM's disk was made on${which}`, how);
 }

@@ -32,6 +32,8 @@ export const SavedState = z.object({
   notSuspended: z.string().optional(),
   /** The image that the overlay lies on. */
   imageDigest: z.string().optional(),
+  /** The same by its content (`imageStampOf`), for a pod that has no digest. A runner from before this member drops it, with a disk that it has reverted perhaps. */
+  imageStamp: z.string().optional(),
   /** Nothing has run on the overlay since it was made on an image with memory: the memory still belongs to it. */
   untouched: z.boolean().optional(),
   /** Told with the last start in this pod; before that the pod's own hold. */

@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, open, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { runnerPaths } from '../../../src/api/runner.ts';
-import { allowBootTime, aPod, placeDisk, startRunner } from './harness.ts';
+import { allowBootTime, aPod, inNewPod, placeDisk, type Pod, startRunner } from './harness.ts';
 
 allowBootTime();
 
@@ -152,17 +152,96 @@ describe('the size of the disk', () => {
 describe('a disk that was made on another image', () => {
   test('is refused until the VM is reverted', async () => {
     const pod = await aPod({ imageDigest: 'sha256:one', powerState: 'Stopped' });
-    const first = await startRunner(pod);
-    await first.reaches({ powerState: 'Stopped', reason: 'Requested' });
-    first.process.kill('SIGTERM');
-    await first.exitCode();
+    await startAndEnd(pod);
     const second = await startRunner({ ...pod, spec: { ...pod.spec, imageDigest: 'sha256:two' } });
     const state = await second.reaches({ powerState: 'Failed', reason: 'ImageInvalid' });
-    expect(state.message).toContain('made on image sha256:one, the pod has sha256:two: revert the VM');
+    expect(state.message).toContain(
+      'was made on image sha256:one, the pod has sha256:two; the disk stays as it is: a VM that is deployed with its claim and digest sha256:one goes on with it, a revert discards it',
+    );
     await second.client.power({ action: 'revert', stopped: true });
     await second.reaches({ powerState: 'Stopped' });
   });
+
+  test('under the same tag is refused as well, and not after a revert', async () => {
+    const pod = await aPod({ powerState: 'Stopped' }, await aRawDisk('one'));
+    await startAndEnd(pod);
+    // The same image again.
+    await startAndEnd(inNewPod(pod));
+    await placeDisk(pod.root, await aRawDisk('two'));
+    const moved = inNewPod(pod);
+    const refused = await startRunner(moved);
+    const state = await refused.reaches({ powerState: 'Failed', reason: 'ImageInvalid', retrying: false });
+    expect(state.message).toContain(
+      "the image under the VM's tag is another one than the VM's disk was made on; the disk stays as it is: a VM that is deployed with its claim and the digest of that image goes on with it",
+    );
+    await refused.client.power({ action: 'revert', stopped: true });
+    await refused.reaches({ powerState: 'Stopped' });
+    refused.process.kill('SIGTERM');
+    await refused.exitCode();
+    await startAndEnd(inNewPod(pod));
+  });
+
+  test.each([
+    [
+      'which was pinned, is named where the pod has no digest',
+      'sha256:one',
+      undefined,
+      'made on (sha256:one)',
+    ],
+    [
+      'which had no digest, is refused where the pod has one',
+      undefined,
+      'sha256:two',
+      'image sha256:two of the pod is another one than',
+    ],
+  ])('%s', async (_sentence, made, imageDigest, message) => {
+    const pod = await aPod(
+      { powerState: 'Stopped', ...(made === undefined ? {} : { imageDigest: made }) },
+      await aRawDisk('one'),
+    );
+    await startAndEnd(pod);
+    await placeDisk(pod.root, await aRawDisk('two'));
+    const { imageDigest: _made, ...spec } = pod.spec;
+    const second = await startRunner({
+      ...inNewPod(pod),
+      spec: { ...spec, ...(imageDigest === undefined ? {} : { imageDigest }) },
+    });
+    const state = await second.reaches({ powerState: 'Failed', reason: 'ImageInvalid' });
+    expect(state.message).toContain(message);
+  });
+
+  test.each([
+    ['an earlier build made', (state: string) => state.replace(/"imageStamp":"[^"]*",?/, '')],
+    ['has a state file that cannot be read', () => 'none'],
+  ])('is known from the next start on where a disk %s', async (_sentence, damage) => {
+    const pod = await aPod({ powerState: 'Stopped', imageDigest: 'sha256:one' }, await aRawDisk('one'));
+    await startAndEnd(pod);
+    const path = `${pod.root}${runnerPaths.state}/state.json`;
+    await writeFile(path, damage(await readFile(path, 'utf8')));
+    await startAndEnd(inNewPod(pod));
+    const saved = JSON.parse(await readFile(path, 'utf8'));
+    expect(saved).toMatchObject({ imageDigest: 'sha256:one', imageStamp: expect.any(String) });
+  });
 });
+
+/** A raw disk of 64 MiB with this text far behind its beginning, the same name and size whatever it is. */
+async function aRawDisk(text: string): Promise<string> {
+  const path = join(await aFolder(), 'disk.raw');
+  await writeFile(path, '');
+  await truncate(path, 64 * mebibyte);
+  const file = await open(path, 'r+');
+  for (let at = mebibyte; at < 64 * mebibyte; at += mebibyte) await file.write(text, at);
+  await file.close();
+  return path;
+}
+
+/** A life of the runner in which its guest is off, and the disk gets ready. */
+async function startAndEnd(pod: Pod): Promise<void> {
+  const runner = await startRunner(pod);
+  await runner.reaches({ powerState: 'Stopped', reason: 'Requested' });
+  runner.process.kill('SIGTERM');
+  await runner.exitCode();
+}
 
 test('a CD can be taken out', async () => {
   const folder = await aFolder();
