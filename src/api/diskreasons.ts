@@ -59,8 +59,8 @@ export const diskReasons: readonly ReasonRow[] = [
     ],
     StoreMissing: ['The installation has no image store.', 'Set the chart value store.url.'],
     InUse: [
-      'It is being deleted, and VMs or VMPools still use it, or copies of it are not done; the message names them.',
-      'Delete VMs and VMPools; it waits for copies, unless they are deleted.',
+      'It is being deleted, and VMs or VMPools still use it, claims have the disks of deleted VMs that were made on it, or copies of it are not done; the message names them.',
+      'Delete VMs and VMPools, and claims that nobody wants any more; it waits for copies, unless they are deleted.',
     ],
     DeletionRefused: [
       'It is being deleted, and the store refuses to delete what it has of it; the message quotes it.',

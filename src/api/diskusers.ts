@@ -1,8 +1,9 @@
 import { Svc3Error } from '../errors.ts';
+import { diskImagesOf, type DiskClaimMeta } from './diskimage.ts';
 import { configKeyOf, namespaceOfDisk, type NamingVm } from './configkey.ts';
 import { awaitedSource, comesTooLate } from './diskcopies.ts';
 import type { Image, Iso } from './image.ts';
-import { group } from './meta.ts';
+import { annotations, group } from './meta.ts';
 import { isTerminating } from './owner.ts';
 import { repositoryOf } from './repository.ts';
 import type { EffectiveSettings, Vm, VmSpec, VmStatus } from './vm.ts';
@@ -45,6 +46,7 @@ const effectiveFields = ['image', 'imageName', 'imageNamespace', 'iso'] as const
 
 /** As much of a VM as `diskUsers` may read: what else it is to read belongs into `usesSameDisks` as well. */
 interface DiskUser extends NamingVm {
+  readonly metadata: NamingVm['metadata'] & Pick<Vm['metadata'], 'uid'>;
   readonly spec: Pick<VmSpec, (typeof specFields)[number]>;
   readonly status?: Pick<VmStatus, 'conditions'> & {
     readonly effective?: Pick<EffectiveSettings, (typeof effectiveFields)[number]> | undefined;
@@ -58,6 +60,7 @@ interface DiskUser extends NamingVm {
 export function usesSameDisks(before: DiskUser, now: DiskUser): boolean {
   const [ran, runs] = [before.status?.effective, now.status?.effective];
   return (
+    before.metadata.uid === now.metadata.uid &&
     specFields.every((field) => before.spec[field] === now.spec[field]) &&
     effectiveFields.every((field) => ran?.[field] === runs?.[field]) &&
     isTurnedAway(before) === isTurnedAway(now)
@@ -71,31 +74,41 @@ export interface PossibleUsers {
   readonly pools: readonly VmPool[];
   /** Disks of its kind in the namespace: they may be copies that are not there yet. */
   readonly disks: readonly (Image | Iso)[];
+  /** Of the namespace, those with disks of VMs, whether these are there or not. */
+  readonly claims: readonly DiskClaimMeta[];
   config(name: string, namespace: string): VmConfig | undefined;
 }
 
 /**
  * Who needs a disk of the store: VMs that run from it (whatever version of it) or will, since they name it and are not placed yet (but those that wait
- * until it is gone), pools that name it or whose guests were made from it, and copies that are not there yet. Nobody starts from what never got
+ * until it is gone), pools that name it or whose guests were made from it, claims with a disk that was made on it and is none of these VMs', and copies that are
+ * not there yet. Nobody starts from what never got
  * anything into the store: what waits for it finds another of the name, or none. Its copies need it as long as it is being made; once
  * it is being deleted nothing comes of it.
  */
-export function usersAmong(disk: UsedDisk, { vms, pools, disks, config }: PossibleUsers): PossibleUsers {
+export function usersAmong(
+  disk: UsedDisk,
+  { vms: allVms, pools, disks, claims, config }: PossibleUsers,
+): PossibleUsers {
+  const vms = allVms.filter((vm) => isVmsDisk(disk, vm, config));
+  const uids = new Set(vms.map(({ metadata }) => metadata.uid));
   return {
-    vms: vms.filter((vm) => isVmsDisk(disk, vm, config)),
+    vms,
     pools: pools.filter((pool) => isPoolsDisk(disk, pool, config)),
     disks: disks.filter((copy) => isCopysDisk(disk, copy)),
+    claims: claims.filter((claim) => isClaimsDisk(disk, claim) && !uids.has(vmUidOf(claim))),
     config,
   };
 }
 
 /** @returns as in `in use by VMs a, b and VMPool ci`, ten names of a kind at most; undefined where nobody needs it */
 export function diskUsers(disk: UsedDisk, possible: PossibleUsers): string | undefined {
-  const { vms, pools, disks } = usersAmong(disk, possible);
+  const { vms, pools, disks, claims } = usersAmong(disk, possible);
   const users = [
     ...shown('VM', vms, disk),
     ...shown('VMPool', pools, disk),
     ...shown(disk.field === 'iso' ? 'ISO' : 'Image', disks, disk),
+    ...shown('claim', claims, disk),
   ];
   return users.length === 0 ? undefined : users.join(' and ');
 }
@@ -163,6 +176,20 @@ function isCopysDisk(disk: UsedDisk, copy: Image | Iso): boolean {
   return (disk.isStored || disk.isBeingMade) && !comesTooLate(copy, disk.deletionTimestamp);
 }
 
+/**
+ * A disk is an overlay on its image: the data of a deleted VM are lost with that. One that goes itself needs nothing, and those of other namespaces are not
+ * believed: whoever may make claims in one could say there that they need the disks of others.
+ */
+function isClaimsDisk(disk: UsedDisk, claim: DiskClaimMeta): boolean {
+  const { namespace, deletionTimestamp } = claim.metadata;
+  if (disk.field !== 'image' || namespace !== disk.namespace || deletionTimestamp !== undefined) return false;
+  return diskImagesOf(claim).some((reference) => liesAt(disk, reference));
+}
+
+function vmUidOf({ metadata }: DiskClaimMeta): string {
+  return metadata.annotations?.[annotations.vmUid] ?? '';
+}
+
 /** By its name, or by a repository where it is. */
 function names(disk: UsedDisk, said: string | undefined): boolean {
   return said !== undefined && (said === disk.name || liesAt(disk, said));
@@ -174,7 +201,7 @@ function liesAt({ repositories }: UsedDisk, reference: string): boolean {
 
 function shown(
   kind: string,
-  users: readonly (Vm | VmPool | Image | Iso)[],
+  users: readonly (Vm | VmPool | Image | Iso | DiskClaimMeta)[],
   { namespace }: UsedDisk,
 ): string[] {
   // Names of another tenant's VMs are not this one's to know.

@@ -87,6 +87,8 @@ export const annotations = {
    * take the disk with the VM.
    */
   vmUid: 'svc3.dev/vm-uid',
+  /** On claims: reference of the image that the disk was made on, or several with commas between (`diskImagesOf`). The disk holds only what has changed of that, and is nothing without it. */
+  diskImage: 'svc3.dev/disk-image',
   /** On VM pods: what the runner must know of its VM (`RunnerSpec`), read through a downward API volume. */
   runnerSpec: 'svc3.dev/runner-spec',
   /**

@@ -2,7 +2,7 @@ import { configKeyOf } from '../api/configkey.ts';
 import { diskUsers, type PossibleUsers, type UsedDisk, usersAmong } from '../api/diskusers.ts';
 import type { Image, Iso } from '../api/image.ts';
 import type { KubeObject, NamespacedMeta, Resource } from '../api/object.ts';
-import { vmConfigs, vmPools, vms } from '../api/resources.ts';
+import { persistentVolumeClaims, vmConfigs, vmPools, vms } from '../api/resources.ts';
 import type { VmConfig } from '../api/vmconfig.ts';
 import { ifFound } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
@@ -40,11 +40,20 @@ export async function stillUsing(
     const copy = await now(live, resource, seen);
     return copy !== undefined && isUsedBy(disk, { disks: [copy] });
   });
-  return { ...users, vms: [], pools: [], disks };
+  if (disks.length > 0) return { ...users, vms: [], pools: [], disks };
+  // Those of VMs that were there a moment ago count by themselves now.
+  const ofNobody = usersAmong(disk, { ...nobody, claims: known.claims });
+  const claims = await fromFirst(ofNobody.claims, async ({ metadata: { name, namespace } }) => {
+    const claim = await ifFound(live.get(persistentVolumeClaims, name, namespace));
+    return claim !== undefined && isUsedBy(disk, { claims: [claim] });
+  });
+  return { ...nobody, claims };
 }
 
+const nobody: PossibleUsers = { vms: [], pools: [], disks: [], claims: [], config: () => undefined };
+
 function isUsedBy(disk: UsedDisk, users: Partial<PossibleUsers>): boolean {
-  return diskUsers(disk, { vms: [], pools: [], disks: [], config: () => undefined, ...users }) !== undefined;
+  return diskUsers(disk, { ...nobody, ...users }) !== undefined;
 }
 
 function now<T extends KubeObject & { metadata: NamespacedMeta }>(

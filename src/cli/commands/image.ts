@@ -1,4 +1,5 @@
 import { repositoryOf } from '../../api/repository.ts';
+import { isSvc3Error, messageOf } from '../../errors.ts';
 import { command, type Command } from '../command.ts';
 import { deleteAll } from '../deletion.ts';
 import { copyCommand, deleteCommand, describeCommand, getCommand, listCommand } from '../diskcommands.ts';
@@ -44,7 +45,7 @@ const imagePrune = command({
   path: ['image', 'prune'],
   summary: 'Delete the images that no VM, no VM configuration and no pool uses',
   description:
-    'Without --yes it only shows which ones they are. Images that are being made stay, and so do those that they are copied from; an image that is to have the disk of a VM stays as long as the VM is there, whatever it waits for.',
+    'Without --yes it only shows which ones they are. Images that are being made stay, and so do those that they are copied from; an image that is to have the disk of a VM stays as long as the VM is there, whatever it waits for. One that the kept disk of a deleted VM was made on is shown, and stays with --yes.',
   options: {
     'dry-run': { kind: 'flag', summary: 'Only show them, which is the default' },
     yes: { kind: 'flag', short: 'y', summary: 'Delete them' },
@@ -83,10 +84,16 @@ const imagePrune = command({
       context,
       'image',
       unused.map(({ name }) => name),
-      (name) => images.delete(ns, name, context.signal),
+      (name) => images.delete(ns, name, context.signal).catch(stays),
     );
   },
 });
+
+/** What uses it cannot all be listed here, as claims of deleted VMs cannot: the deletion is refused then. */
+function stays(error: unknown): string {
+  if (!isSvc3Error(error, 'Conflict')) throw error;
+  return `${messageOf(error)}: it stays`;
+}
 
 /** By name, or by the repository in the store that a VM was pinned to when its configuration named it. */
 function isUsed(name: string, namespace: string, used: readonly string[]): boolean {

@@ -1,9 +1,10 @@
 import { configNamespaceIndex } from '../../api/configkey.ts';
-import type { Pod } from '../../api/core.ts';
+import type { PersistentVolumeClaim, Pod } from '../../api/core.ts';
+import { diskClaimSelector } from '../../api/diskimage.ts';
 import type { Image, Iso } from '../../api/image.ts';
 import { labels } from '../../api/meta.ts';
 import { controllerOf } from '../../api/owner.ts';
-import { images, isos, pods, vmConfigs, vmPools, vms } from '../../api/resources.ts';
+import { images, isos, persistentVolumeClaims, pods, vmConfigs, vmPools, vms } from '../../api/resources.ts';
 import type { Vm } from '../../api/vm.ts';
 import type { VmConfig } from '../../api/vmconfig.ts';
 import type { VmPool } from '../../api/vmpool.ts';
@@ -21,6 +22,8 @@ export interface ImageCaches {
   readonly vms: Informer<Vm>;
   readonly vmConfigs: Informer<VmConfig>;
   readonly vmPools: Informer<VmPool>;
+  /** Of disks of VMs, those that are gone too. */
+  readonly claims: Informer<PersistentVolumeClaim>;
   /** Worker pods only. */
   readonly pods: Informer<Pod>;
   podsOf(disk: Disk): readonly Pod[];
@@ -43,6 +46,7 @@ export function createImageCaches(informers: Informers, kind: DiskKind): ImageCa
     vms: informers.get(vms, { indexes: configNamespaceIndex }),
     vmConfigs: informers.get(vmConfigs),
     vmPools: informers.get(vmPools),
+    claims: informers.get(persistentVolumeClaims, { labelSelector: diskClaimSelector }),
     pods: workers,
     podsOf: ({ metadata }) => workers.byIndex(byOwner, metadata.uid),
   };

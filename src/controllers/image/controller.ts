@@ -1,8 +1,10 @@
 import { configNamespaceIndex } from '../../api/configkey.ts';
+import { diskImagesOf } from '../../api/diskimage.ts';
 import { usesSameDisks } from '../../api/diskusers.ts';
 import { isTerminating } from '../../api/owner.ts';
 import { objectNames } from '../../api/meta.ts';
 import { secrets } from '../../api/resources.ts';
+import type { PersistentVolumeClaim } from '../../api/core.ts';
 import type { Vm } from '../../api/vm.ts';
 import { leaves, leavesSpec } from '../../controller/change.ts';
 import { createController, isCached, keyOf, type Controller } from '../../controller/controller.ts';
@@ -94,6 +96,7 @@ function createDiskController(
     if (owner?.kind === kind) controller.enqueue(`${object.metadata.namespace}/${owner.name}`);
   });
   followUsers(caches, enqueueWhere, tryAtOnce);
+  if (kind === 'Image') followClaims(caches, enqueueWhere);
   // A credential that came or was rotated: what was refused may be allowed now.
   informers
     .get(secrets, { fieldSelector: `metadata.name=${objectNames.pullSecret}` })
@@ -147,6 +150,21 @@ function followUsers(
     if (leavesSpec(change) && leaves(change, ({ status }) => status?.images)) return;
     enqueueWhere(change.object.metadata.namespace, isTerminating);
   });
+}
+
+/** An Image that is being deleted waits for the claims with disks that were made on it. */
+function followClaims({ claims }: ImageCaches, enqueueWhere: EnqueueWhere): void {
+  claims.onChange((change) => {
+    if (mayFreeImage(change)) enqueueWhere(change.object.metadata.namespace, isTerminating);
+  });
+}
+
+function mayFreeImage(change: Change<PersistentVolumeClaim>): boolean {
+  const { kind, object } = change;
+  if (kind === 'added') return false;
+  if (kind === 'deleted') return diskImagesOf(object).length > 0;
+  const usesOf = (claim: PersistentVolumeClaim) => `${isTerminating(claim)} ${diskImagesOf(claim).join()}`;
+  return usesOf(change.old) !== usesOf(object);
 }
 
 /**

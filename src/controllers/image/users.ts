@@ -1,6 +1,7 @@
+import { diskClaimSelector } from '../../api/diskimage.ts';
 import { diskUsers, type PossibleUsers, usedDisk } from '../../api/diskusers.ts';
 import type { KubeObject, Resource } from '../../api/object.ts';
-import { vmConfigs, vmPools, vms } from '../../api/resources.ts';
+import { persistentVolumeClaims, vmConfigs, vmPools, vms } from '../../api/resources.ts';
 import { slimObject } from '../../api/slim.ts';
 import { createLiveLists } from '../../controller/livelists.ts';
 import type { KubeClient } from '../../kube/types.ts';
@@ -17,13 +18,14 @@ export interface NamedDisk {
 /** Who uses a disk as far as the caches know, as `diskUsers` says. */
 export function cachedUsers(
   named: NamedDisk,
-  caches: Pick<ImageCaches, 'vms' | 'vmConfigs' | 'vmPools' | 'disks'>,
+  caches: Pick<ImageCaches, 'vms' | 'vmConfigs' | 'vmPools' | 'disks' | 'claims'>,
 ): string | undefined {
   const { namespace } = named.disk.metadata;
   return usersAmong(named, {
     vms: [...caches.vms.list(namespace), ...caches.vms.byIndex('configNamespace', namespace)],
     pools: caches.vmPools.list(namespace),
     disks: caches.disks.list(namespace),
+    claims: caches.claims.list(namespace),
     config: (name, of) => caches.vmConfigs.get(name, of),
   });
 }
@@ -40,12 +42,14 @@ export function createLiveUsers(
   kind: DiskKind,
   { vms: cached }: Pick<ImageCaches, 'vms'>,
 ): LiveUsers {
-  const listOf = <T extends KubeObject>(resource: Resource<T>) =>
+  const listOf = <T extends KubeObject>(resource: Resource<T>, selector: { labelSelector?: string } = {}) =>
     createLiveLists(
-      async (namespace) => (await client.list(resource, { namespace, transform: slimObject })).items,
+      async (namespace) =>
+        (await client.list(resource, { namespace, ...selector, transform: slimObject })).items,
     );
   const [listVms, listPools] = [listOf(vms), listOf(vmPools)];
   const [listConfigs, listDisks] = [listOf(vmConfigs), listOf(resourceOf(kind))];
+  const listClaims = listOf(persistentVolumeClaims, { labelSelector: diskClaimSelector });
   return async (named) => {
     const { namespace } = named.disk.metadata;
     const [own, pools, configs, disks] = await Promise.all([
@@ -54,11 +58,14 @@ export function createLiveUsers(
       listConfigs(namespace),
       listDisks(namespace),
     ]);
+    // After the VMs: what was noted on a claim before its VM went is seen.
+    const claims = kind === 'Image' ? await listClaims(namespace) : [];
     const byName = new Map(configs.map((config) => [config.metadata.name, config]));
     return usersAmong(named, {
       vms: [...own, ...cached.byIndex('configNamespace', namespace)],
       pools,
       disks,
+      claims,
       config: (name, of) => (of === namespace ? byName.get(name) : undefined),
     });
   };

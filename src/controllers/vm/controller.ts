@@ -1,5 +1,6 @@
 import type { Node, Pod } from '../../api/core.ts';
 import { configNamespaceIndex } from '../../api/configkey.ts';
+import { diskClaimSelector } from '../../api/diskimage.ts';
 import { annotations, labels, objectNames } from '../../api/meta.ts';
 import { isTerminating } from '../../api/owner.ts';
 import {
@@ -114,7 +115,7 @@ function createCaches({ informers }: Runtime<VmSettings>) {
     images: informers.get(images),
     isos: informers.get(isos),
     /** Of Persistent disks. */
-    claims: informers.get(persistentVolumeClaims, { labelSelector: `${labels.disk}=true` }),
+    claims: informers.get(persistentVolumeClaims, { labelSelector: diskClaimSelector }),
     pullSecrets: informers.get(secrets, { fieldSelector: `metadata.name=${objectNames.pullSecret}` }),
     keySecrets: controlKeySecrets(informers),
   };

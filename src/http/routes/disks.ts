@@ -9,6 +9,7 @@ import type { Services } from '../call/services.ts';
 import { success } from '../call/status.ts';
 import type { PossibleUsers } from '../../api/diskusers.ts';
 import { isTerminating } from '../../api/owner.ts';
+import { diskClaims } from '../../usecases/diskclaims.ts';
 import { deleteDisk } from '../../usecases/diskdeletion.ts';
 import { copyDisk, describeDisk } from '../../usecases/newdisk.ts';
 import { requireMeantNow } from '../call/lookup.ts';
@@ -38,12 +39,18 @@ export interface DiskKind<P extends DiskParams> {
 
 export const accepted = { 202: { description: 'It is being made; poll it.', schema: schemas.imageItem } };
 
-function possibleUsers({ caches }: Services, plural: 'images' | 'isos', namespace: string): PossibleUsers {
+async function possibleUsers(
+  { caches, client }: Services,
+  plural: 'images' | 'isos',
+  namespace: string,
+): Promise<PossibleUsers> {
+  const claims = plural === 'images' ? await diskClaims(client, namespace) : [];
   const { vms, vmConfigs, vmPools } = caches;
   return {
     vms: [...vms.objects.list(namespace), ...vms.objects.byIndex('configNamespace', namespace)],
     pools: vmPools.objects.list(namespace),
     disks: caches[plural].objects.list(namespace),
+    claims,
     config: (name, of) => vmConfigs.objects.get(name, of),
   };
 }
@@ -199,7 +206,8 @@ function deleteRoute<P extends DiskParams>(kind: DiskKind<P>) {
         schema: schemas.status,
       },
       409: {
-        description: 'VMs or pools use it, it is being copied, or it is another than `uid` says.',
+        description:
+          'VMs, pools or the disks of deleted VMs use it, it is being copied, or it is another than `uid` says.',
         schema: schemas.status,
       },
     },
@@ -212,7 +220,7 @@ function deleteRoute<P extends DiskParams>(kind: DiskKind<P>) {
         caller: caller.client,
         resource,
         field: word,
-        users: () => Promise.resolve(possibleUsers(services, plural, key.namespace)),
+        users: () => possibleUsers(services, plural, key.namespace),
         live: services.client,
         wait: waiterOf(call),
       };

@@ -1,6 +1,6 @@
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { images, vmConfigs, vmPools, vms } from '../../../src/api/resources.ts';
+import { images, persistentVolumeClaims, vmConfigs, vmPools, vms } from '../../../src/api/resources.ts';
 import type { Submitted } from '../../../src/api/object.ts';
 import type { Vm } from '../../../src/api/vm.ts';
 import type { VmPool } from '../../../src/api/vmpool.ts';
@@ -53,6 +53,7 @@ function lagging(shown: Disk): ImageReconciler {
     vms: none,
     vmConfigs: none,
     vmPools: none,
+    claims: none,
     pods: none,
     podsOf: () => [],
   } as never;
@@ -154,6 +155,23 @@ describe('the name of an Image', () => {
       'a copy',
       (namespace) => cluster.client.create(images, anImage(namespace, 'late', { image: { name: 'disk' } })),
       'Image late',
+    ],
+    [
+      'the claim of a VM that is gone',
+      async (namespace) => {
+        const { client } = cluster;
+        const { status } = await client.get(images, 'disk', namespace);
+        await client.create(persistentVolumeClaims, {
+          metadata: {
+            name: 'late',
+            namespace,
+            labels: { 'svc3.dev/disk': 'true' },
+            annotations: { 'svc3.dev/disk-image': status?.reference ?? '' },
+          },
+          spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } },
+        });
+      },
+      'claim late',
     ],
   ])('stays with its disk for %s that an operator which lags behind does not know', async (_, use, user) => {
     const { client } = cluster;

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import {
   diskUsers,
+  type PossibleUsers,
   refuseWhileUsed,
   type UsedDisk,
   usedDisk,
@@ -55,14 +56,49 @@ const config: VmConfig = {
 
 const usersOf = (
   disk: UsedDisk,
-  { vms = [], pools = [], disks = [] }: { vms?: Vm[]; pools?: VmPool[]; disks?: Image[] },
+  { vms = [], pools = [], disks = [], claims = [] }: Partial<Omit<PossibleUsers, 'config'>>,
 ) =>
   diskUsers(disk, {
     vms,
     pools,
     disks,
+    claims,
     config: (name, namespace) => (name === 'small' && namespace === 'team' ? config : undefined),
   });
+
+describe('a claim whose VM is gone', () => {
+  const claimOn = (image: string, more: object = {}) => ({
+    metadata: storedMeta({
+      name: 'svc3-vm-db',
+      namespace: 'team',
+      annotations: { 'svc3.dev/vm-uid': 'db-uid', 'svc3.dev/disk-image': image },
+      ...more,
+    }),
+  });
+  const made = claimOn(`${repository}@${digest('a')}`);
+
+  test('uses the image that its disk was made on, whatever version of it', () => {
+    expect(usersOf(golden, { claims: [made] })).toBe('claim svc3-vm-db');
+    const others = claimOn(`r.example.com/other@${digest('c')},${repository}@${digest('b')}`, { name: 'b' });
+    expect(usersOf(golden, { claims: [made, others] })).toBe('claims b, svc3-vm-db');
+  });
+
+  test.each([
+    ['was made on another image', golden, claimOn(`${repository}-2@${digest('a')}`)],
+    ['says nothing', golden, claimOn('')],
+    ['is of another namespace', golden, claimOn(repository, { namespace: 'ci' })],
+    ['is being deleted', golden, claimOn(repository, { deletionTimestamp: '2026-11-01T10:00:00Z' })],
+    ['is asked for an ISO', { ...golden, field: 'iso' as const }, made],
+  ])('uses nothing where it %s', (_what, disk, claim) => {
+    expect(usersOf(disk, { claims: [claim] })).toBeUndefined();
+  });
+
+  test('is named only where its VM is not', () => {
+    const there = running('web', `${repository}@${digest('a')}`);
+    const vm = { ...there, metadata: { ...there.metadata, uid: 'db-uid' } };
+    expect(usersOf(golden, { vms: [vm], claims: [made] })).toBe('VM web');
+  });
+});
 
 describe('an image is in use by', () => {
   test.each<[what: string, vm: Vm, isUsed: boolean]>([
@@ -315,7 +351,13 @@ test('a deletion is refused with who uses it', () => {
     'image',
   );
   expect(disk).toEqual(golden);
-  const users = { vms: [], pools: [pool({ image: 'golden' })], disks: [], config: () => undefined };
+  const users = {
+    vms: [],
+    pools: [pool({ image: 'golden' })],
+    disks: [],
+    claims: [],
+    config: () => undefined,
+  };
   expect(() => refuseWhileUsed(disk, users)).toThrow(
     expect.objectContaining({
       reason: 'Conflict',
@@ -349,6 +391,7 @@ describe('whether a VM uses the same disks', () => {
 
   test.each<[what: string, before: Vm, now: Vm]>([
     ['is placed', waiting, there],
+    ['is another of its name', there, { ...there, metadata: { ...there.metadata, uid: 'another' } }],
     ['runs from another image', there, running({ image: effective.image })],
     ['runs from an Image of another name', there, running({ imageName: 'other' })],
     ['runs from an Image of another namespace', there, running({ imageNamespace: 'ci' })],

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { DiskItem, Service, VmConfigItem, VmItem, VmPoolItem } from '../../../src/cli/service/types.ts';
+import { Svc3Error } from '../../../src/errors.ts';
 import { run } from './environment.ts';
 
 const disk = (name: string, state: DiskItem['state'] = 'Ready', more: Partial<DiskItem> = {}): DiskItem => ({
@@ -25,12 +26,15 @@ async function prune(...words: string[]) {
         disk('by-guest'),
         disk('unused'),
         disk('failed', 'Failed'),
+        disk('by-claim'),
         disk('made', 'Updating', { copyOf: 'by-copy' }),
         disk('by-copy'),
         disk('waits', 'Failed', { saveOf: 'saved' }),
         disk('waits-in-vain', 'Failed', { saveOf: 'never-there' }),
       ],
       delete: async (_namespace: string, name: string) => {
+        if (name === 'by-claim')
+          throw new Svc3Error('Conflict', 'image by-claim is in use by claim svc3-vm-db');
         deleted.push(name);
         return undefined;
       },
@@ -84,11 +88,11 @@ describe('svc3 image prune', () => {
           .trim()
           .split('\n')
           .map((line) => line.split('/').at(-1)),
-      ).toEqual(['unused', 'failed', 'waits-in-vain']);
+      ).toEqual(['unused', 'failed', 'by-claim', 'waits-in-vain']);
     },
   );
 
-  test('--yes deletes them', async () => {
+  test('--yes deletes them, but for those that the disks of deleted VMs were made on', async () => {
     const { code, deleted } = await prune('--yes');
     expect([code, deleted]).toEqual([0, ['unused', 'failed', 'waits-in-vain']]);
   });

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import type { PersistentVolumeClaim } from '../../../src/api/core.ts';
 import type { PossibleUsers } from '../../../src/api/diskusers.ts';
 import type { Image, ImageStatus } from '../../../src/api/image.ts';
 import type { Resource } from '../../../src/api/object.ts';
@@ -14,7 +15,7 @@ import { storedMeta } from '../../support/storedmeta.ts';
 import { anImage, condition, digest } from '../controllers/image/builders.ts';
 import { aVm } from '../controllers/vm/builders.ts';
 
-const nobody: PossibleUsers = { vms: [], pools: [], disks: [], config: () => undefined };
+const nobody: PossibleUsers = { vms: [], pools: [], disks: [], claims: [], config: () => undefined };
 const stored: ImageStatus = { digest, conditions: [condition('Ready', 'True', 'Stored')] };
 const deleted = { deletionTimestamp: '2026-11-01T10:00:00Z' };
 const notReady = (reason: string, message: string): ImageStatus => ({
@@ -93,13 +94,22 @@ describe('by what a cache knows', () => {
   });
   const copy = (status: ImageStatus) =>
     anImage({ image: { name: 'disk' } }, status, { name: 'copy', uid: 'uid-2' });
-  const disk = (uid = 'uid-1') => anImage({ blank: { size: '1G' } }, stored, { uid });
+  const reference = `store.example.com/team/disk@${digest}`;
+  const disk = (uid = 'uid-1') => anImage({ blank: { size: '1G' } }, { ...stored, reference }, { uid });
+  /** That of VM `a`. */
+  const claim: PersistentVolumeClaim = {
+    metadata: storedMeta({
+      name: 'svc3-vm-a',
+      namespace: 'team',
+      annotations: { 'svc3.dev/vm-uid': vm('a').metadata.uid, 'svc3.dev/disk-image': reference },
+    }),
+  };
   const byConfig = (): Vm => vm('a', { image: undefined, config: 'small' });
 
   /** The deletion of a disk that a cache has, with users that it has, where kube-apiserver has these objects; which it deletes, or what it refuses. */
   async function deletionBy(
     known: Partial<PossibleUsers>,
-    there: readonly (Image | Vm | VmPool | VmConfig)[],
+    there: readonly (Image | Vm | VmPool | VmConfig | PersistentVolumeClaim)[],
   ) {
     const looked: string[] = [];
     const deleted: string[] = [];
@@ -124,14 +134,19 @@ describe('by what a cache knows', () => {
     return { refusal, deleted, looked };
   }
 
-  function kindOf(object: Image | Vm | VmPool | VmConfig): string {
+  function kindOf(object: Image | Vm | VmPool | VmConfig | PersistentVolumeClaim): string {
+    if (object.spec === undefined) return 'persistentvolumeclaims';
     if ('template' in object.spec) return 'vmpools';
     if ('source' in object.spec) return 'images';
     return object.metadata.name === 'small' ? 'vmconfigs' : 'vms';
   }
 
   test.each<
-    [what: string, known: Partial<PossibleUsers>, there: readonly (Image | Vm | VmPool | VmConfig)[]]
+    [
+      what: string,
+      known: Partial<PossibleUsers>,
+      there: readonly (Image | Vm | VmPool | VmConfig | PersistentVolumeClaim)[],
+    ]
   >([
     ['VM that is gone', { vms: [vm('a')] }, []],
     ['VM that is another by now', { vms: [vm('a')] }, [vm('a', { image: 'other' }, { uid: 'new' })]],
@@ -150,6 +165,7 @@ describe('by what a cache knows', () => {
     ],
     ['copy that is there by now', { disks: [copy({})] }, [copy(stored)]],
     ['copy that is gone', { disks: [copy({})] }, []],
+    ['claim that is gone', { claims: [claim] }, []],
   ])('one is not kept for a %s', async (_what, known, there) => {
     expect(await deletionBy(known, [disk(), ...there])).toMatchObject({
       refusal: undefined,
@@ -161,7 +177,7 @@ describe('by what a cache knows', () => {
     [
       what: string,
       known: Partial<PossibleUsers>,
-      there: readonly (Image | Vm | VmPool | VmConfig)[],
+      there: readonly (Image | Vm | VmPool | VmConfig | PersistentVolumeClaim)[],
       by: string,
     ]
   >([
@@ -180,6 +196,8 @@ describe('by what a cache knows', () => {
       'VMPool ci',
     ],
     ['a copy', { disks: [copy({})] }, [copy({})], 'Image copy'],
+    ['a claim', { claims: [claim] }, [claim], 'claim svc3-vm-a'],
+    ['the claim of a VM that is gone', { vms: [vm('a')], claims: [claim] }, [claim], 'claim svc3-vm-a'],
     [
       'those who are left',
       { vms: [vm('a'), vm('b'), vm('c')], pools: [pool({ image: 'disk' })] },

@@ -1,6 +1,7 @@
 import type { Image, Iso } from '../../../api/image.ts';
 import { images, isos, vmConfigs, vmPools, vms } from '../../../api/resources.ts';
 import type { PossibleUsers } from '../../../api/diskusers.ts';
+import { diskClaims } from '../../../usecases/diskclaims.ts';
 import { deleteDisk } from '../../../usecases/diskdeletion.ts';
 import { copyDisk, describeDisk, makeBlank, pullDisk } from '../../../usecases/newdisk.ts';
 import * as schemas from '../../../wire/schemas.ts';
@@ -71,11 +72,12 @@ async function possibleUsers(
   resource: Resource<Disk>,
   namespace: string,
 ): Promise<PossibleUsers> {
-  const [running, configs, pools, disks] = await Promise.all([
+  const [running, configs, pools, disks, claims] = await Promise.all([
     client.list(vms, { namespace }),
     client.list(vmConfigs, { namespace }),
     client.list(vmPools, { namespace }),
     client.list(resource, { namespace }),
+    resource.plural === images.plural ? diskClaims(client, namespace) : [],
   ]);
   const byName = new Map(configs.items.map((config) => [config.metadata.name, config]));
   // VMs elsewhere whose VMConfig names the disk are the operator's to see: it keeps the disk while it has users.
@@ -83,6 +85,7 @@ async function possibleUsers(
     vms: running.items,
     pools: pools.items,
     disks: disks.items,
+    claims,
     config: (name, of) => (of === namespace ? byName.get(name) : undefined),
   };
 }

@@ -1,4 +1,5 @@
 import type { PersistentVolumeClaim } from '../../../api/core.ts';
+import { diskImagesOf } from '../../../api/diskimage.ts';
 import { annotations, labels } from '../../../api/meta.ts';
 import type { Submitted } from '../../../api/object.ts';
 import { controllerOf, isTerminating } from '../../../api/owner.ts';
@@ -58,6 +59,8 @@ export interface DiskClaim {
   /** Memory of the guest that it is to have room for beside the disk. */
   readonly memory?: string | undefined;
   readonly storageClassName: string | undefined;
+  /** Reference of the image that a new disk on it is made on; undefined for a blank one. */
+  readonly image?: string | undefined;
   /** Whether it goes when its VM is deleted. */
   readonly goesWithVm: boolean;
 }
@@ -71,6 +74,7 @@ export function bootClaim(vm: Vm, effective: EffectiveSettings | undefined): Dis
     size: effective?.disk?.size,
     memory: effective === undefined ? undefined : memoryOnDisk(vm, effective),
     storageClassName: effective?.disk?.storageClassName,
+    image: effective?.image,
     goesWithVm: goesWithVm(vm),
   };
 }
@@ -239,6 +243,20 @@ export function dataRefusal({ field }: Pick<DiskClaim, 'field'>, message: string
   return `${message}; for the size of before take ${field} out of spec.disks and add it with that size: its claim stays`;
 }
 
+/**
+ * What is to be noted on the claim of a VM that goes, of the images that its disk may have been made on. A disk that was made for the VM was made on its image,
+ * which is not noted yet on a claim of an earlier build. One that it took over was made on another one where it was noted so, or where the VM has failed on it,
+ * unless it was reverted since.
+ */
+export function imagesToNote(vm: Vm, claim: PersistentVolumeClaim): readonly string[] {
+  const noted = diskImagesOf(claim);
+  const { effective, powerState } = vm.status ?? {};
+  if (effective === undefined || noted.includes(effective.image)) return noted;
+  const mayHaveRun = powerState !== undefined && powerState !== 'Failed';
+  const isOwn = vm.spec.disk?.claimName === undefined && noted.length === 0;
+  return isOwn || mayHaveRun ? [effective.image, ...noted] : noted;
+}
+
 /** What makes a claim the disk of a VM. */
 export function marksOf({ metadata }: Vm): {
   readonly labels: Record<string, string>;
@@ -261,14 +279,21 @@ export function marksOf({ metadata }: Vm): {
  */
 export function buildClaim(
   vm: Vm,
-  disk: Pick<DiskClaim, 'name' | 'size' | 'memory' | 'storageClassName'>,
+  disk: Pick<DiskClaim, 'name' | 'size' | 'memory' | 'storageClassName' | 'image'>,
   settings: Pick<VmSettings, 'storageClassName'>,
 ): Submitted<PersistentVolumeClaim> {
   const storageClassName = disk.storageClassName ?? settings.storageClassName;
+  const marks = marksOf(vm);
+  const madeOn = disk.image === undefined ? {} : { [annotations.diskImage]: disk.image };
   return {
     apiVersion: 'v1',
     kind: 'PersistentVolumeClaim',
-    metadata: { name: disk.name, namespace: vm.metadata.namespace, ...marksOf(vm) },
+    metadata: {
+      name: disk.name,
+      namespace: vm.metadata.namespace,
+      labels: marks.labels,
+      annotations: { ...marks.annotations, ...madeOn },
+    },
     spec: {
       accessModes: ['ReadWriteOnce'],
       resources: { requests: { storage: formatQuantity(claimBytes(disk)) } },

@@ -89,9 +89,10 @@ function leftMs(
   return msUntil(client, resourcePath(vms, { name, namespace }), { endsAt, now: now().getTime() });
 }
 
-function tellKept(recorder: EventRecorder, vm: Vm, { name, field }: DiskClaim): void {
+function tellKept(recorder: EventRecorder, vm: Vm, { name, field, image }: DiskClaim): void {
   const which = field === bootField ? 'the disk of the VM' : field;
-  const message = `claim ${name} keeps ${which}${asLeft(vm)}; a new VM with ${field}.claimName ${name} goes on with it`;
+  const onImage = image === undefined ? '' : ` and image ${image}`;
+  const message = `claim ${name} keeps ${which}${asLeft(vm)}; a new VM with ${field}.claimName ${name}${onImage} goes on with it`;
   recorder.event(typed(vm), { type: 'Normal', reason: 'DiskKept', message });
 }
 

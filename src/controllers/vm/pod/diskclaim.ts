@@ -1,4 +1,5 @@
 import type { PersistentVolumeClaim } from '../../../api/core.ts';
+import { diskImagesOf } from '../../../api/diskimage.ts';
 import { annotations } from '../../../api/meta.ts';
 import { controllerOf } from '../../../api/owner.ts';
 import { persistentVolumeClaims, pods, vms } from '../../../api/resources.ts';
@@ -22,6 +23,7 @@ import {
   holderOfOwn,
   isDiskOf,
   marksOf,
+  imagesToNote,
 } from '../facts/claim.ts';
 import { endMessage } from '../facts/podstate.ts';
 
@@ -116,7 +118,7 @@ async function takeNamed(client: KubeClient, vm: Vm, disk: DiskClaim): Promise<C
   if (user !== undefined)
     return { kind: 'foreign', message: `${disk.field}.claimName: claim ${disk.name} is the disk of ${user}` };
   const { name, namespace, uid, resourceVersion } = claim.metadata;
-  // With resourceVersion: of two VMs that name it one gets it.
+  // With resourceVersion: of two VMs that name it one gets it. The image that its disk was made on stays noted, whatever the VM has: it runs only on that one.
   const body = { metadata: { uid, resourceVersion, ...marksOf(vm) } };
   await client.patch(persistentVolumeClaims, { name, namespace }, { type: 'merge', body });
   return { kind: 'own' };
@@ -154,13 +156,41 @@ function currentClaim(
  * What becomes of the disks of a VM that goes: deleted where that is wanted, else left to nobody.
  *
  * @param keepsBoot - the one that it boots from stays whatever is said of it
- * @returns the claims that stay
+ * @returns the claims that stay, with the image that their disks were made on, as far as that is known
  * @throws Svc3Error of a claim that may not be deleted, with what can be done (`isRefusal`)
  */
 export async function leaveClaims(client: KubeClient, vm: Vm, keepsBoot = false): Promise<DiskClaim[]> {
   const goes = ({ field, goesWithVm }: DiskClaim) => goesWithVm && !(keepsBoot && field === bootField);
   const left = await Promise.all(claimsOf(vm).map((disk) => leaveClaim(client, vm, disk, goes(disk))));
   return left.filter((disk) => disk !== undefined);
+}
+
+/**
+ * Has the claim say on which image its disk was made, where it does not. Who refuses that holds up no deletion.
+ *
+ * @returns what it is known to be, in words; undefined where it is not
+ */
+async function noteImages(
+  client: KubeClient,
+  vm: Vm,
+  claim: PersistentVolumeClaim,
+): Promise<string | undefined> {
+  const images = imagesToNote(vm, claim);
+  if (images.length > diskImagesOf(claim).length) await writeImages(client, claim, images);
+  return images.length === 0 ? undefined : images.join(' or ');
+}
+
+async function writeImages(
+  client: KubeClient,
+  { metadata: { name, namespace, uid } }: PersistentVolumeClaim,
+  images: readonly string[],
+): Promise<void> {
+  const body = { metadata: { uid, annotations: { [annotations.diskImage]: images.join() } } };
+  try {
+    await client.patch(persistentVolumeClaims, { name, namespace }, { type: 'merge', body });
+  } catch (error) {
+    if (!isRefusal(error) && !isSvc3Error(error, 'NotFound', 'Conflict')) throw error;
+  }
 }
 
 async function leaveClaim(
@@ -171,7 +201,7 @@ async function leaveClaim(
 ): Promise<DiskClaim | undefined> {
   const claim = await currentClaim(client, vm, disk);
   if (claim === undefined || !isDiskOf(claim, vm)) return undefined;
-  if (!goes) return disk;
+  if (!goes) return disk.field === bootField ? { ...disk, image: await noteImages(client, vm, claim) } : disk;
   const { name, namespace, uid } = claim.metadata;
   try {
     await client.delete(persistentVolumeClaims, { name, namespace }, { uid });

@@ -1,8 +1,16 @@
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import type { Pod, Secret } from '../../../../src/api/core.ts';
+import type { PersistentVolumeClaim, Pod, Secret } from '../../../../src/api/core.ts';
 import type { Image, ImageStatus } from '../../../../src/api/image.ts';
 import type { KubeObject } from '../../../../src/api/object.ts';
-import { images, pods, secrets, vmConfigs, vmPools, vms } from '../../../../src/api/resources.ts';
+import {
+  images,
+  persistentVolumeClaims,
+  pods,
+  secrets,
+  vmConfigs,
+  vmPools,
+  vms,
+} from '../../../../src/api/resources.ts';
 import type { Vm } from '../../../../src/api/vm.ts';
 import type { VmPool } from '../../../../src/api/vmpool.ts';
 import type { Controller } from '../../../../src/controller/controller.ts';
@@ -207,6 +215,29 @@ describe('a change of what names Images has looked at', () => {
     ],
   ])('%s', async (_what, happens, expected) => {
     expect(await wokenBy(happens)).toEqual(expected);
+  });
+});
+
+describe('a change of a claim has looked at', () => {
+  const claim = (image?: string, more: object = {}): PersistentVolumeClaim => ({
+    metadata: storedMeta({
+      name: 'svc3-vm-db',
+      namespace: 'team',
+      annotations: image === undefined ? {} : { 'svc3.dev/disk-image': image },
+      ...more,
+    }),
+  });
+  const made = claim('r/a');
+
+  test.each<[what: string, change: Change<PersistentVolumeClaim>, expected: string[]]>([
+    ['what is being deleted, where it goes', { kind: 'deleted', object: made }, ['going']],
+    ['the same where its deletion is asked for', updated(claim('r/a', deleted), made), ['going']],
+    ['the same where its disk is said to be made on another image', updated(claim('r/b'), made), ['going']],
+    ['nothing where all that is as before', updated(made), []],
+    ['nothing where it is new', { kind: 'added', object: made }, []],
+    ['nothing where a claim goes that has no image', { kind: 'deleted', object: claim() }, []],
+  ])('%s', async (_what, change, expected) => {
+    expect(await wokenBy(() => informers.of(persistentVolumeClaims).tell(change))).toEqual(expected);
   });
 });
 

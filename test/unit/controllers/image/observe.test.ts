@@ -37,6 +37,7 @@ function look(
     vms: named(vms),
     vmConfigs: named([]),
     vmPools: named([]),
+    claims: named([]),
     podsOf: () => pods,
   };
   const settings = { store: { url: url ?? 'https://store.example.com', prefix: 'svc3' } };

@@ -165,6 +165,7 @@ beforeEach(() => {
       vms: named(() => vms),
       vmConfigs: named(() => []),
       vmPools: named(() => []),
+      claims: named(() => []),
       podsOf: () => pods,
     },
     expected: createExpectations<Disk>(),

@@ -197,7 +197,7 @@ describe('the claim that is made for a disk', () => {
           'app.kubernetes.io/part-of': 'svc3',
           'app.kubernetes.io/managed-by': 'svc3',
         },
-        annotations: { 'svc3.dev/vm-uid': 'vm-uid' },
+        annotations: { 'svc3.dev/vm-uid': 'vm-uid', 'svc3.dev/disk-image': effective.image },
       },
       spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1127Mi' } } },
     });
@@ -227,6 +227,7 @@ describe('the claim that is made for a disk', () => {
       isNamed: true,
       size,
       storageClassName: 'fast',
+      image: effective.image,
       goesWithVm: true,
     });
     expect(bootClaim(aVm(), undefined)).toMatchObject({

@@ -245,6 +245,6 @@ test.each<[string, VmStatus, string]>([
   expect(await letGo(withClaim(), gone, given)).toBe(true);
   const kept = event.mock.calls.find(([, { reason }]) => reason === 'DiskKept')?.[1].message;
   expect(kept).toBe(
-    `claim svc3-vm-web keeps the disk of the VM${asLeft}; a new VM with disk.claimName svc3-vm-web goes on with it`,
+    `claim svc3-vm-web keeps the disk of the VM${asLeft}; a new VM with disk.claimName svc3-vm-web and image ${onClaim.image} goes on with it`,
   );
 });

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { PersistentVolumeClaim, Pod } from '../../../../../src/api/core.ts';
-import type { VmSpec } from '../../../../../src/api/vm.ts';
+import type { ObservedPowerState, VmSpec } from '../../../../../src/api/vm.ts';
 import { bootClaim, buildClaim } from '../../../../../src/controllers/vm/facts/claim.ts';
 import { leaveClaims, obtainClaims } from '../../../../../src/controllers/vm/pod/diskclaim.ts';
 import { Svc3Error } from '../../../../../src/errors.ts';
@@ -93,6 +93,14 @@ describe('the claim of a VM', () => {
     expect(await obtain()).toMatchObject({ kind: 'foreign' });
   });
 
+  test('says which image its disk is made on, from the beginning', async () => {
+    await obtain();
+    expect(create.mock.calls[0]?.[1].metadata.annotations).toEqual({
+      'svc3.dev/vm-uid': 'vm-uid',
+      'svc3.dev/disk-image': effective.image,
+    });
+  });
+
   test('is not that of a VM of its name that was deleted', async () => {
     claims.set('svc3-vm-web', claimOf('web', 'before'));
     expect(await obtain()).toMatchObject({
@@ -133,6 +141,8 @@ describe('a claim that a VM names', () => {
       labels: { 'svc3.dev/vm': 'web' },
       annotations: { 'svc3.dev/vm-uid': 'vm-uid' },
     });
+    // It goes on to say which image its disk was made on.
+    expect(patch.mock.calls[0]?.[2].body.metadata.annotations).not.toHaveProperty('svc3.dev/disk-image');
     patch.mockRejectedValue(new Svc3Error('Conflict', 'it has changed'));
     await expect(obtain(named)).rejects.toMatchObject({ reason: 'Conflict' });
   });
@@ -273,6 +283,65 @@ describe('the disk of a VM that goes', () => {
       { uid: 'claim-uid' },
     ]);
   });
+
+  const noted = (image: string | undefined) => ({
+    annotations: {
+      'svc3.dev/vm-uid': 'vm-uid',
+      ...(image === undefined ? {} : { 'svc3.dev/disk-image': image }),
+    },
+  });
+  interface Left {
+    /** What the VM says of the claim; undefined: it was made for it. */
+    readonly claimName?: string;
+    /** What is noted there. */
+    readonly image?: string;
+    readonly powerState?: ObservedPowerState;
+  }
+  const own = effective.image;
+  const other = 'r/other@sha256:1';
+
+  test.each<[what: string, left: Left, written: string | undefined, known: string | undefined]>([
+    ['nothing more where it says it already', { image: own, powerState: 'Stopped' }, undefined, own],
+    ['its own where an earlier build has made it', {}, own, own],
+    ['its own where it has taken it, and run', { claimName: 'data', powerState: 'Stopped' }, own, own],
+    ['none where it has taken it, and never ran', { claimName: 'data' }, undefined, undefined],
+    [
+      'that of before where it has failed on it',
+      { claimName: 'data', image: other, powerState: 'Failed' },
+      undefined,
+      other,
+    ],
+    [
+      'both where it may have reverted it',
+      { claimName: 'data', image: other, powerState: 'Stopped' },
+      `${own},${other}`,
+      `${own} or ${other}`,
+    ],
+  ])('says on which image of the VM it was made: %s', async (_what, left, written, known) => {
+    const { claimName, image, powerState } = left;
+    const name = claimName ?? 'svc3-vm-web';
+    claims.set(name, claimOf('web', 'vm-uid', { name, ...noted(image) }));
+    const status = { effective: persistent, ...(powerState === undefined ? {} : { powerState }) };
+    const disk = { storage: 'Persistent' as const, ...(claimName === undefined ? {} : { claimName }) };
+    const [kept] = await leaveClaims(client, aVm({ spec: { disk }, status }));
+    expect(kept?.image).toBe(known);
+    expect(patch.mock.calls.map(([, , { body }]) => body.metadata)).toEqual(
+      written === undefined ? [] : [{ uid: 'claim-uid', annotations: { 'svc3.dev/disk-image': written } }],
+    );
+  });
+
+  test.each(['Forbidden', 'Conflict', 'NotFound'] as const)(
+    'is left also where that may not be written: %s',
+    async (reason) => {
+      claims.set('svc3-vm-web', claimOf('web', 'vm-uid', noted(undefined)));
+      patch.mockRejectedValue(new Svc3Error(reason, 'no'));
+      const status = { effective: persistent };
+      const gone = aVm({ spec: { disk: { storage: 'Persistent' } }, status });
+      expect(names(await leaveClaims(client, gone))).toEqual(['svc3-vm-web']);
+      patch.mockRejectedValue(new Svc3Error('Timeout', 'no answer'));
+      await expect(leaveClaims(client, gone)).rejects.toThrow('no answer');
+    },
+  );
 
   test('is nothing to a VM that has none, or whose name another disk has', async () => {
     expect(await leaveClaims(client, vm({ whenDeleted: 'Delete' }))).toEqual([]);
