@@ -54,7 +54,7 @@ const vmDiskSettings = {
     .regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/)
     .optional()
     .describe(
-      'PersistentVolumeClaim in the namespace of the VM to have the disk from, as an earlier VM left it; unset means a new one. It needs label svc3.dev/disk, and no other VM may have it.',
+      'PersistentVolumeClaim in the namespace of the VM to have the disk from, as an earlier VM left it; unset means a new one. It needs label svc3.dev/disk, and no other VM may have it. Where image names no digest the VM has the version of it that the disk was made on.',
     ),
 };
 

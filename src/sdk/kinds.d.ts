@@ -112,7 +112,7 @@ export interface VMSpec {
     whenDeleted?: 'Retain' | 'Delete';
     /** Virtual size of the disk, e.g. 40Gi; unset means the image's own size, less than that is refused. It can only grow. */
     size?: string;
-    /** PersistentVolumeClaim in the namespace of the VM to have the disk from, as an earlier VM left it; unset means a new one. It needs label svc3.dev/disk, and no other VM may have it. */
+    /** PersistentVolumeClaim in the namespace of the VM to have the disk from, as an earlier VM left it; unset means a new one. It needs label svc3.dev/disk, and no other VM may have it. Where image names no digest the VM has the version of it that the disk was made on. */
     claimName?: string;
   };
   /** Where the memory of the guest is while powerState is Suspended. Memory (where nothing is said): in the pod, and lost with it. Disk: on the claim of a VM with a Persistent disk, which then has no pod. */
@@ -435,7 +435,7 @@ export interface VMStatus {
       whenDeleted?: 'Retain' | 'Delete';
       /** Virtual size of the disk. */
       size?: string;
-      /** PersistentVolumeClaim in the namespace of the VM to have the disk from, as an earlier VM left it; unset means a new one. It needs label svc3.dev/disk, and no other VM may have it. */
+      /** PersistentVolumeClaim in the namespace of the VM to have the disk from, as an earlier VM left it; unset means a new one. It needs label svc3.dev/disk, and no other VM may have it. Where image names no digest the VM has the version of it that the disk was made on. */
       claimName?: string;
     };
     /** Where the memory of the guest is while powerState is Suspended. Memory (where nothing is said): in the pod, and lost with it. Disk: on the claim of a VM with a Persistent disk, which then has no pod. */

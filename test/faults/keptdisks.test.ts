@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { PersistentVolumeClaim } from '../../src/api/core.ts';
 import { finalizer } from '../../src/api/meta.ts';
-import { configMaps, persistentVolumeClaims, vms } from '../../src/api/resources.ts';
+import { configMaps, images, persistentVolumeClaims, vms } from '../../src/api/resources.ts';
 import { storageClasses } from '../support/resources.ts';
 import type { VmSpecInput } from '../../src/api/vm.ts';
 import { isSvc3Error } from '../../src/errors.ts';
@@ -198,6 +198,33 @@ describe('the disk of a VM that was deleted', () => {
     await space.deploy('late', persistent({ claimName: own }));
     await stalled(space, 'late', 'ClaimConflict', `claim ${own} is the disk of VM next`);
     expect(await space.pod('late')).toBeUndefined();
+  });
+
+  test('is not taken to another version of its image, which there is by now', async () => {
+    const space = await world.namespace('versions');
+    const key = { name: 'debian', namespace: space.name };
+    await world.client.create(images, { metadata: key, spec: { source: { upload: {} } } });
+    const version = async (letter: string) => {
+      const reference = `registry.example.com/${space.name}/debian@sha256:${letter.repeat(64)}`;
+      const ready = { type: 'Ready', status: 'True', reason: 'Stored', message: '' };
+      const conditions = [{ ...ready, lastTransitionTime: '2026-11-01T10:00:00Z' }];
+      const status = { reference, architecture: 'amd64', conditions };
+      await world.client.patch(images, key, { type: 'merge', body: { status } }, { subresource: 'status' });
+      return reference;
+    };
+    const first = await version('a');
+    await deployed(space, 'vm', { ...persistent(), image: 'debian' });
+    await space.remove('vm');
+    const second = await version('b');
+    await deployed(space, 'new', { ...persistent(), image: 'debian' });
+    await deployed(space, 'next', { ...persistent({ claimName: own }), image: 'debian' });
+    const runs = async (name: string) => (await space.vm(name)).status?.effective?.image;
+    await expect.poll(() => runs('new'), slow).toBe(second);
+    await expect.poll(() => runs('next'), slow).toBe(first);
+    expect((await space.vm('next')).status?.warnings).toEqual([
+      `image debian has another version by now than the disk of claim ${own} was made on: the VM has that one, ${first}`,
+    ]);
+    expect((await claim(space))?.metadata.annotations).toMatchObject({ 'svc3.dev/disk-image': first });
   });
 
   async function stillTaken(space: VmNamespace): Promise<void> {

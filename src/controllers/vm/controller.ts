@@ -161,6 +161,7 @@ function createReconciler(
     ...configSources(caches),
     image: (name, namespace) => caches.images.get(name, namespace),
     iso: (name, namespace) => caches.isos.get(name, namespace),
+    claim: (name, namespace) => caches.claims.get(name, namespace),
     answer: (key, namespace, reference, sought) => resolutions?.resolve(key, namespace, reference, sought),
     settings,
   };

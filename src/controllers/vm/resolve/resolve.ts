@@ -1,5 +1,7 @@
 import { configKeyOf, namespaceOfDisk } from '../../../api/configkey.ts';
+import { type DiskClaimMeta, diskImagesOf } from '../../../api/diskimage.ts';
 import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
+import { repositoryOf } from '../../../api/repository.ts';
 import { diskWaitsForPerson, diskWaitsForUpload } from '../../../api/reasons.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import type { Architecture, VmConfig } from '../../../api/vmconfig.ts';
@@ -23,6 +25,8 @@ export interface ResolveSources {
   vmPool?(name: string, namespace: string): VmPool | undefined;
   image(name: string, namespace: string): DiskFacts | undefined;
   iso(name: string, namespace: string): DiskFacts | undefined;
+  /** Of those that have disks of VMs; undefined where nobody looks for claims. */
+  claim?(name: string, namespace: string): DiskClaimMeta | undefined;
   /** What is known of a reference that the VM of this key names; undefined where nobody can be asked. */
   answer(vmKey: string, namespace: string, reference: string, sought: SoughtImage): ImageAnswer | undefined;
   readonly settings: VmSettings;
@@ -118,7 +122,25 @@ export function resolveVm(vm: Vm, sources: ResolveSources): Resolved | Unresolve
   const iso = isoText === undefined || isoText === '' ? undefined : pinMedium(vm, isoText, sources);
   if (image.kind !== 'pinned') return image;
   if (iso !== undefined && iso.kind !== 'pinned') return iso;
-  return settingsOf(vm, config, image, iso, sources.settings);
+  const base = storage === 'Persistent' ? baseOfClaim(vm, imageText, image, sources) : image;
+  return settingsOf(vm, config, base, iso, sources.settings);
+}
+
+/**
+ * The image for a VM that goes on with a disk which is there: the version that the disk was made on, where the VM names the same image and no digest. It is no
+ * other image's disk, whatever version there is by now.
+ */
+function baseOfClaim(vm: Vm, text: string, image: Pinned, { claim }: ResolveSources): Pinned {
+  const { claimName } = vm.spec.disk ?? {};
+  const there = claimName === undefined ? undefined : claim?.(claimName, vm.metadata.namespace);
+  if (there === undefined || hasDigest(text)) return image;
+  const repository = repositoryOf(image.reference);
+  const [made, another] = diskImagesOf(there).filter((reference) => repositoryOf(reference) === repository);
+  if (made === undefined || another !== undefined || made === image.reference || !hasDigest(made))
+    return image;
+  const { guest: _guest, bytes: _bytes, ...same } = image;
+  const warning = `image ${text} has another version by now than the disk of claim ${claimName} was made on: the VM has that one, ${made}`;
+  return { ...same, reference: made, warning };
 }
 
 /** What is wrong with a template is to be changed in its pool. */

@@ -29,11 +29,23 @@ function anImage(
   };
 }
 
-function sources(given: { image?: Image; config?: VmConfig; answer?: ImageAnswer } = {}): ResolveSources {
+interface Given {
+  readonly image?: Image;
+  readonly config?: VmConfig;
+  readonly answer?: ImageAnswer;
+  /** What claim `data` says that its disk was made on. */
+  readonly made?: string;
+}
+
+function sources(given: Given = {}): ResolveSources {
   return {
     vmConfig: () => given.config,
     image: () => given.image,
     iso: () => undefined,
+    claim: (name, namespace) => {
+      const metadata = { name, namespace, annotations: { 'svc3.dev/disk-image': given.made ?? '' } };
+      return name === 'data' ? { metadata: storedMeta(metadata) } : undefined;
+    },
     answer: () => given.answer,
     settings: vmSettings(),
   };
@@ -82,6 +94,49 @@ describe('an Image of the namespace', () => {
     ],
   ])('%s is not placed from', (_what, image, expected) => {
     expect(resolved(vm, image === undefined ? {} : { image })).toBe(expected);
+  });
+});
+
+describe('a VM that goes on with a disk that is there', () => {
+  const before = `store.example.com/team/debian@sha256:${'a'.repeat(64)}`;
+  const now = `store.example.com/team/debian@${digest}`;
+  const named = { image: 'debian', disk: { storage: 'Persistent' as const, claimName: 'data' } };
+  const by = (spec: object, made: string) => resolved({ spec }, { image: anImage(), made });
+
+  test('has the version of its image that the disk was made on, and says so', () => {
+    const result = resolveVm(aVm({ spec: named }), sources({ image: anImage(), made: before }));
+    expect(result).toMatchObject({
+      kind: 'resolved',
+      effective: { image: before, imageName: 'debian' },
+      warnings: [
+        `image debian has another version by now than the disk of claim data was made on: the VM has that one, ${before}`,
+      ],
+    });
+    expect(resolveVm(aVm({ spec: named }), sources({ image: anImage(), made: now }))).toMatchObject({
+      effective: { image: now },
+      warnings: [],
+    });
+  });
+
+  test('has it also where the registry does not answer', () => {
+    const answer: ImageAnswer = { kind: 'failed', error: new Svc3Error('Timeout', 'silence'), retryMs: 1 };
+    const spec = { ...named, image: 'store.example.com/team/debian:12' };
+    expect(resolved({ spec }, { answer, made: before })).toBe(`${before} amd64`);
+  });
+
+  test.each<[what: string, spec: object, made: string]>([
+    ['the disk was made on another image', named, `r.example.com/other@sha256:${'a'.repeat(64)}`],
+    ['nobody knows on which one', named, ''],
+    ['its digest is not known', named, 'store.example.com/team/debian:12'],
+    ['two versions are possible', named, `${before},store.example.com/team/debian@sha256:${'c'.repeat(64)}`],
+    ['the claim is not there', { ...named, disk: { ...named.disk, claimName: 'other' } }, before],
+  ])('has the version of now where %s', (_what, spec, made) => {
+    expect(by(spec, made)).toBe(`${now} amd64`);
+  });
+
+  test('has the digest that it names', () => {
+    const spec = { ...named, architecture: 'amd64', image: now };
+    expect(by(spec, before)).toBe(`${now} amd64`);
   });
 });
 
