@@ -34,6 +34,7 @@ export class Disk {
   readonly #overlay: string;
   #held: Promise<unknown> = Promise.resolve();
   #isHeld = false;
+  #refusal: RunnerFailure | undefined;
 
   constructor(host: Host, state: StateFile, status: StatusBoard) {
     this.#host = host;
@@ -56,6 +57,11 @@ export class Disk {
   /** Resolves when no copy needs the disk any more. */
   free(): Promise<unknown> {
     return this.#held;
+  }
+
+  /** Why the disk was not opened on the image of the pod: it was made on another one, and what could be read of it on this one is nobody's disk. */
+  get refusal(): RunnerFailure | undefined {
+    return this.#refusal;
   }
 
   /** Makes the disk ready for a start: makes the overlay, carries out a revert that was begun, grows it. */
@@ -90,13 +96,19 @@ export class Disk {
   async #checkImage(given: string | undefined, { path }: BaseDisk): Promise<void> {
     const { imageDigest: made, imageStamp: noted } = this.#state.current;
     const hasDigests = made !== undefined && given !== undefined;
-    if (hasDigests && made !== given) throw otherDigest(made, given);
+    if (hasDigests && made !== given) throw this.#refuse(otherDigest(made, given));
     if (hasDigests && noted !== undefined) return;
     const imageStamp = await imageStampOf(path);
-    if (!hasDigests && noted !== undefined && noted !== imageStamp) throw otherStamp(made, given);
+    if (!hasDigests && noted !== undefined && noted !== imageStamp)
+      throw this.#refuse(otherStamp(made, given));
     const imageDigest = made ?? given;
     if (imageDigest === made && imageStamp === noted) return;
     await this.#state.save({ imageDigest, imageStamp });
+  }
+
+  #refuse(failure: RunnerFailure): RunnerFailure {
+    this.#refusal = failure;
+    return failure;
   }
 
   /** The overlay goes first: a volume that it has filled has no room for another, and the state file says what it is to be. */
@@ -113,6 +125,7 @@ export class Disk {
       imageStamp,
       ...untouched(warm),
     });
+    this.#refusal = undefined;
   }
 
   /** The disk as the image has it, after a start that came to nothing before the guest was known to run. */

@@ -285,6 +285,8 @@ class DiskExports implements Exports {
     // Without the memory it is a disk as after a power cut.
     if (this.#supervisor.isAsleep())
       throw new Error('the VM is suspended on its disk, which is saved once it goes on');
+    const refusal = this.#supervisor.diskRefusal();
+    if (refusal !== undefined) throw refusal;
     if (running === undefined && !hasMemory) return this.#copies.stopped(this.#overlay, context);
     if (running === undefined) throw new Error(noMemory);
     return hasMemory ? this.#copies.memory(running, context) : this.#copies.live(running.machine, context);

@@ -166,6 +166,11 @@ export class Supervisor {
     return this.#verbs.isAsleep();
   }
 
+  /** Why there is no disk that could be copied; undefined where there is one. */
+  diskRefusal(): RunnerFailure | undefined {
+    return this.#disk.refusal;
+  }
+
   /** Keeps the disk from being taken away, and QEMU from ending by itself, until then. */
   holdDisk(until: Promise<unknown>): void {
     this.#disk.hold(until);

@@ -174,8 +174,12 @@ describe('a disk that was made on another image', () => {
     expect(state.message).toContain(
       "the image under the VM's tag is another one than the VM's disk was made on; the disk stays as it is: a VM that is deployed with its claim and the digest of that image goes on with it",
     );
+    const { id } = await refused.client.startExport('rescue');
+    await expect.poll(() => refused.client.getExport(id)).toMatchObject({ state: 'Failed' });
     await refused.client.power({ action: 'revert', stopped: true });
     await refused.reaches({ powerState: 'Stopped' });
+    await refused.client.startExport('rescue');
+    await expect.poll(() => refused.client.getExport(id)).toMatchObject({ state: 'Ready' });
     refused.process.kill('SIGTERM');
     await refused.exitCode();
     await startAndEnd(inNewPod(pod));

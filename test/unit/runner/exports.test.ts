@@ -15,6 +15,8 @@ import type { Supervisor } from '../../../src/runner/supervisor.ts';
 let state: string;
 let exports: Exports;
 let isAsleep: boolean;
+/** Why the disk was not opened. */
+let refusal: Error | undefined;
 /** What the guest that runs was started with, and whether its CD has been taken out since. */
 let machine: object | undefined;
 let isEjected: boolean;
@@ -45,6 +47,7 @@ beforeEach(async () => {
   state = await mkdtemp(join(tmpdir(), 'svc3-exports-'));
   await writeFile(join(state, 'disk.qcow2'), overlay());
   isAsleep = false;
+  refusal = undefined;
   machine = undefined;
   isEjected = false;
   ending = new AbortController();
@@ -57,6 +60,7 @@ beforeEach(async () => {
       },
     },
     isAsleep: () => isAsleep,
+    diskRefusal: () => refusal,
     inTurn: (task: () => Promise<unknown>) => task(),
     holdDisk: () => undefined,
     holdGuest: () => undefined,
@@ -73,6 +77,18 @@ afterEach(() => rm(state, { recursive: true }));
 
 const ready = (id: string) =>
   vi.waitFor(() => expect(exports.get(id)).toMatchObject({ state: 'Ready', progress: 100 }));
+
+test('a copy of a disk that was made on another image is refused with the words of the start', async () => {
+  refusal = new Error('the disk was made on another image');
+  await exports.start('a');
+  await vi.waitFor(() =>
+    expect(exports.get('a')).toMatchObject({
+      state: 'Failed',
+      message: 'the disk was made on another image',
+    }),
+  );
+  expect(copying).not.toHaveBeenCalled();
+});
 
 describe('a copy with the memory', () => {
   const refusal = async () =>
@@ -345,6 +361,7 @@ describe('a copy of the disk', () => {
     const supervisor = {
       running: () => undefined,
       isAsleep: () => false,
+      diskRefusal: () => undefined,
       inTurn: (task: () => Promise<unknown>) => turn.promise.then(task),
       holdDisk: () => undefined,
       copiesEnd: ending.signal,
@@ -365,6 +382,7 @@ describe('a verb that comes while a guest that runs is copied', () => {
     const supervisor = {
       running: () => ({ machine: {} }),
       isAsleep: () => false,
+      diskRefusal: () => undefined,
       inTurn,
       holdDisk: () => undefined,
       holdGuest: () => undefined,
