@@ -224,6 +224,8 @@ describe('a registry that asks for a login', () => {
         void response
           .writeHead(headers.authorization === undefined ? 401 : 404, {
             'www-authenticate': 'Basic realm="r"',
+            // As registries do, so that nobody asks whether one is there.
+            'docker-distribution-api-version': 'registry/2.0',
           })
           .end(),
     );
