@@ -20,6 +20,7 @@ import { createNamespaceRegistries } from './registries.ts';
 import { WorkBackoff } from './workbackoff.ts';
 import { hasMoved, type OpenRunnerExports } from './runner.ts';
 import type { ImageSettings } from './settings.ts';
+import { StartWaits } from './startwaits.ts';
 import { createLiveUsers } from './users.ts';
 import { VanishedDisks } from './vanished.ts';
 
@@ -48,6 +49,8 @@ function createDiskController(
   const caches = createImageCaches(informers, kind);
   const expected = createExpectations<Disk>();
   const backoff = new WorkBackoff();
+  const monotonic = () => performance.now();
+  const startWaits = new StartWaits(monotonic);
   const vanished = new VanishedDisks();
   const reconciler = new ImageReconciler({
     kind,
@@ -57,13 +60,14 @@ function createDiskController(
     caches,
     expected,
     backoff,
+    startWaits,
     vanished,
     liveUsers: createLiveUsers(client, kind, caches),
     settings,
     openRunner,
     registries: createNamespaceRegistries(client, settings.store, registryFailed),
     registryFailed,
-    monotonic: () => performance.now(),
+    monotonic,
     now: () => new Date(),
   });
   const controller = createController({
@@ -91,7 +95,8 @@ function createDiskController(
     enqueueCopies(object, enqueueWhere);
     enqueueSource(object, enqueueWhere);
   });
-  caches.pods.onChange(({ object }) => {
+  caches.pods.onChange(({ kind: change, object }) => {
+    if (change === 'deleted') startWaits.forget(object.metadata.uid);
     const owner = object.metadata.ownerReferences?.find((each) => each.controller === true);
     if (owner?.kind === kind) controller.enqueue(`${object.metadata.namespace}/${owner.name}`);
   });

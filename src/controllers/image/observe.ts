@@ -18,6 +18,7 @@ import {
   workId,
 } from './names.ts';
 import { repositoryPathOf, type DiskKind } from './repositorypath.ts';
+import type { StartWaits } from './startwaits.ts';
 import type { WorkBackoff } from './workbackoff.ts';
 import { type ImageSettings, workerPullsWith } from './settings.ts';
 import { cachedUsers } from './users.ts';
@@ -28,13 +29,14 @@ export interface ObserveParts {
   readonly caches: ImageCaches;
   readonly settings: ImageSettings;
   readonly backoff: WorkBackoff;
+  readonly startWaits: StartWaits;
   /** Told of the requests that worker pods failed with. */
   readonly registryFailed?: RegistryFailed | undefined;
 }
 
 /** One frozen view of a disk and of all that it depends on, from memory. */
 export function observe(parts: ObserveParts, disk: Disk, now: number): Observed {
-  const { kind, caches, settings, backoff } = parts;
+  const { kind, caches, settings, backoff, startWaits } = parts;
   const { name, namespace } = disk.metadata;
   const { store } = settings;
   const path = store.url === '' ? undefined : repositoryPathOf(store, kind, namespace, name);
@@ -42,7 +44,10 @@ export function observe(parts: ObserveParts, disk: Disk, now: number): Observed 
   const id = request === undefined ? undefined : workId(disk, request);
   const owned = caches.podsOf(disk);
   const current = owned.find(({ metadata }) => id !== undefined && metadata.name === workerPodName(id));
-  const worker = current === undefined ? undefined : workerView(current, now, workerPullsWith(settings));
+  const worker =
+    current === undefined
+      ? undefined
+      : workerView(current, now, workerPullsWith(settings), startWaits.isOver(current));
   if (current !== undefined && id !== undefined && worker?.phase === 'Failed')
     countFailure(parts, id, current.metadata.uid, worker.failure);
   return {

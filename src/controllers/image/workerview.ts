@@ -2,6 +2,7 @@ import type { ContainerStatus, Pod, PodStatus } from '../../api/core.ts';
 import { annotations } from '../../api/meta.ts';
 import { WorkResult, type WorkFailed } from '../../api/worker.ts';
 import type { WorkerView } from './decide.ts';
+import { isUnprepared } from './startwaits.ts';
 import { workerContainer } from './workerpod.ts';
 
 /** A kubelet takes a pod away a moment after its grace period, which is in its `deletionTimestamp`; after this long there is none. */
@@ -20,8 +21,9 @@ export function lostAt({ metadata }: Pod): number | undefined {
  * What a worker pod has come to, from what its kubelet says.
  *
  * @param pullsWith - what the image of one that is made now is pulled with
+ * @param isOverdue - its node has had time enough to prepare it (`StartWaits`)
  */
-export function workerView(pod: Pod, now: number, pullsWith: string): WorkerView {
+export function workerView(pod: Pod, now: number, pullsWith: string, isOverdue = false): WorkerView {
   const lost = lostAt(pod);
   if (lost !== undefined) return { phase: 'Deleting', lostAt: lost };
   const { status = {} } = pod;
@@ -42,6 +44,7 @@ export function workerView(pod: Pod, now: number, pullsWith: string): WorkerView
   if (isHeldUp(container) && pod.metadata.annotations?.[annotations.pullsWith] !== pullsWith)
     return { phase: 'Outdated' };
   const isRunning = container?.state?.running !== undefined;
+  if (isOverdue && !isRunning) return { phase: 'Failed', failure: unprepared(pod), finishedAt: now };
   return {
     phase: isRunning ? 'Running' : 'Waiting',
     message: isRunning ? 'a worker pod is at work' : waitingMessage(pod, now),
@@ -85,6 +88,17 @@ function unexplained(
   };
 }
 
+function unprepared({ spec }: Pod): WorkFailed {
+  return {
+    result: 'Failed',
+    reason: 'WorkerFailed',
+    message: `the worker pod failed: node ${spec.nodeName} does not prepare its volumes and network`.slice(
+      0,
+      1024,
+    ),
+  };
+}
+
 /** Whether the container waits for more than its turn, as for an image that cannot be pulled. */
 function isHeldUp(container: ContainerStatus | undefined): boolean {
   const reason = container?.state?.waiting?.reason;
@@ -108,17 +122,14 @@ function waitingMessage(pod: Pod, now: number): string {
 const slowMs = 30_000;
 
 /** What a pod waits for of which only its Events tell more; undefined as long as that is usual. */
-function slowStep({ metadata, spec, status }: Pod, now: number): string | undefined {
+function slowStep(pod: Pod, now: number): string | undefined {
+  const { metadata, spec } = pod;
   const created = Date.parse(metadata.creationTimestamp ?? '');
   if (!(now - created >= slowMs)) return undefined;
   const { nodeName } = spec;
   if (nodeName === undefined) return 'kube-scheduler has not chosen a node for it yet';
-  const hasSandbox = status?.conditions?.some(
-    ({ type, status }) => type === 'PodReadyToStartContainers' && status === 'True',
-  );
-  const step =
-    hasSandbox === true
-      ? 'pulls its image or creates its container'
-      : 'has not prepared its volumes and network yet';
+  const step = isUnprepared(pod)
+    ? 'has not prepared its volumes and network yet'
+    : 'pulls its image or creates its container';
   return `node ${nodeName} ${step}; the Events of pod ${metadata.name} say more`;
 }

@@ -6,6 +6,7 @@ import type { Disk } from '../../../../src/controllers/image/caches.ts';
 import { decide } from '../../../../src/controllers/image/decide.ts';
 import { workerPodName, workId } from '../../../../src/controllers/image/names.ts';
 import { observe } from '../../../../src/controllers/image/observe.ts';
+import { StartWaits } from '../../../../src/controllers/image/startwaits.ts';
 import { WorkBackoff } from '../../../../src/controllers/image/workbackoff.ts';
 import type { RegistryFailed } from '../../../../src/registry/transport.ts';
 import { aVm, aCondition, effective } from '../vm/builders.ts';
@@ -41,7 +42,15 @@ function look(
     podsOf: () => pods,
   };
   const settings = { store: { url: url ?? 'https://store.example.com', prefix: 'svc3' } };
-  return observe({ kind: 'Image', caches, settings, backoff, registryFailed } as never, disk, now);
+  const parts = {
+    kind: 'Image',
+    caches,
+    settings,
+    backoff,
+    startWaits: new StartWaits(() => 0),
+    registryFailed,
+  };
+  return observe(parts as never, disk, now);
 }
 
 const pod = (name: string, status: Pod['status'] = {}): Pod => ({

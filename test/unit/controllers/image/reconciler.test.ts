@@ -9,6 +9,7 @@ import type { Disk } from '../../../../src/controllers/image/caches.ts';
 import { workerPodName, workId } from '../../../../src/controllers/image/names.ts';
 import { ImageReconciler, type ImageReconcilerParts } from '../../../../src/controllers/image/reconciler.ts';
 import { VanishedDisks } from '../../../../src/controllers/image/vanished.ts';
+import { StartWaits } from '../../../../src/controllers/image/startwaits.ts';
 import { WorkBackoff } from '../../../../src/controllers/image/workbackoff.ts';
 import { Svc3Error } from '../../../../src/errors.ts';
 import { sha256 } from '../../../../src/registry/manifest.ts';
@@ -170,6 +171,7 @@ beforeEach(() => {
     },
     expected: createExpectations<Disk>(),
     backoff: backoff.current,
+    startWaits: new StartWaits(() => nowMs),
     registryFailed,
     vanished,
     liveUsers: async () => liveUsers,
@@ -528,6 +530,28 @@ describe('a worker pod', () => {
     await pass();
     expect(calls).toContain('delete pods');
     expect(registryFailed.mock.calls).toEqual([['r.example.com', 'Unreachable']]);
+  });
+
+  test('that its node does not prepare in five minutes makes room for another', async () => {
+    given(remote);
+    const conditions = [{ type: 'PodReadyToStartContainers', status: 'False' as const }];
+    const waiting = aWorker({ phase: 'Pending', conditions });
+    pods = [{ ...waiting, spec: { ...waiting.spec, nodeName: 'n1' } }];
+    await pass();
+    seen();
+    nowMs += 299_000;
+    await pass();
+    seen();
+    expect(ready()).toMatchObject({ reason: 'Working' });
+    expect(calls).not.toContain('delete pods');
+    nowMs += 1_000;
+    expect(await pass()).toMatchObject({ requeueAfterMs: expect.any(Number) });
+    seen();
+    const message = 'the worker pod failed: node n1 does not prepare its volumes and network';
+    expect(ready()).toMatchObject({ reason: 'WorkerFailed', message });
+    nowMs += 10_000;
+    await pass();
+    expect(calls).toContain('delete pods');
   });
 
   describe('that took an upload', () => {
