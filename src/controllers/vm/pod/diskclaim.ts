@@ -79,13 +79,34 @@ async function madeNow(
   settings: Pick<VmSettings, 'storageClassName'>,
 ): Promise<PersistentVolumeClaim> {
   try {
-    return await client.create(persistentVolumeClaims, buildClaim(vm, disk, settings));
+    const made = await client.create(persistentVolumeClaims, buildClaim(vm, disk, settings));
+    await deleteIfGone(client, vm, made);
+    return made;
   } catch (error) {
     if (!isSvc3Error(error, 'AlreadyExists')) throw error;
   }
   const there = await currentClaim(client, vm, disk);
   if (there === undefined) throw new Svc3Error('Conflict', `claim ${disk.name} went away between two looks`);
   return there;
+}
+
+/**
+ * A deletion that kube-apiserver had begun before the finalizer was there takes the VM away at once, and nobody deletes what is made for it after that.
+ *
+ * @param made - just now, so that it holds nothing
+ * @throws Conflict where the VM is gone: the claim is gone as well then
+ */
+async function deleteIfGone(
+  client: KubeClient,
+  vm: Vm,
+  { metadata: made }: PersistentVolumeClaim,
+): Promise<void> {
+  const { name, namespace, uid } = vm.metadata;
+  const now = await ignoring(['NotFound'], client.get(vms, name, namespace));
+  if (now?.metadata.uid === uid) return;
+  const key = { name: made.name, namespace };
+  await ignoring(['NotFound'], client.delete(persistentVolumeClaims, key, { uid: made.uid }));
+  throw new Svc3Error('Conflict', `VM ${namespace}/${name} went away while its claim was made`);
 }
 
 /**

@@ -55,7 +55,7 @@ function claimOf(name: string, uid: string, more: Partial<PersistentVolumeClaim[
 
 beforeEach(() => {
   claims = new Map();
-  others = new Map();
+  others = new Map([['web', 'vm-uid']]);
   pods = new Map();
   for (const mock of [create, patch, remove]) mock.mockReset();
   create.mockImplementation(async (_resource, object: PersistentVolumeClaim) => {
@@ -83,6 +83,20 @@ describe('the claim of a VM', () => {
     claims.set('svc3-vm-web', claimOf('web', 'vm-uid'));
     create.mockRejectedValue(new Svc3Error('Forbidden', 'exceeded quota'));
     expect(await obtain()).toEqual({ kind: 'own' });
+  });
+
+  test.each([
+    ['is gone', undefined],
+    ['has given its name to another', 'another-uid'],
+  ])('is deleted at once where the VM %s by then, finalizer or not', async (_what, uid) => {
+    create.mockImplementation(async (_resource, object: PersistentVolumeClaim) => {
+      if (uid === undefined) others.delete('web');
+      else others.set('web', uid);
+      return { ...object, metadata: { ...object.metadata, uid: 'made-uid' } };
+    });
+    await expect(obtain()).rejects.toMatchObject({ reason: 'Conflict' });
+    const key = { name: 'svc3-vm-web', namespace: 'team' };
+    expect(remove.mock.calls.map((call) => call.slice(1))).toEqual([[key, { uid: 'made-uid' }]]);
   });
 
   test('may have been made by somebody else in the same moment', async () => {
