@@ -35,6 +35,7 @@ import {
   workId,
 } from './names.ts';
 import { LeftUploads } from './leftuploads.ts';
+import { isUnprepared } from './startwaits.ts';
 import { observe, type ObserveParts } from './observe.ts';
 import { formerPlaceOf, type RepositoryPath } from './repositorypath.ts';
 import { exportShare, forgetExport, startExport, startWorker, type PodWorkParts } from './podwork.ts';
@@ -298,15 +299,17 @@ export class ImageReconciler {
     const { client, caches } = this.#parts;
     const waits: number[] = [];
     for (const pod of caches.podsOf(disk)) {
-      const { name, namespace, uid } = pod.metadata;
+      const { name, namespace, uid, resourceVersion } = pod.metadata;
       const lost = lostAt(pod);
       const leftMs = lost === undefined ? 0 : await this.#msUntilLost(pod, lost);
       if (leftMs > 0) {
         waits.push(leftMs);
         continue;
       }
-      const options = { uid, ...(lost === undefined ? {} : { gracePeriodSeconds: 0 }) };
-      await ignoring(['NotFound'], client.delete(pods, { name, namespace }, options));
+      // It may have begun since the cache showed that it had not: then its event wakes the disk.
+      const seen = lost === undefined && isUnprepared(pod) ? { resourceVersion } : {};
+      const options = { uid, ...seen, ...(lost === undefined ? {} : { gracePeriodSeconds: 0 }) };
+      await ignoring(['NotFound', 'Conflict'], client.delete(pods, { name, namespace }, options));
     }
     return waits.length === 0 ? undefined : { requeueAfterMs: Math.min(...waits) };
   }
