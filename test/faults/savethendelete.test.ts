@@ -6,7 +6,6 @@ import { podNameOf } from '../../src/controllers/vm/names.ts';
 import { becomesReady, readyOf, soon, statusOf } from '../integration/image/harness.ts';
 import { expectSame, writePattern, type SavedVm } from '../integration/image/savedvm.ts';
 import { allowBootTime } from '../integration/runner/harness.ts';
-import { withFaults } from '../support/faultclient.ts';
 import type { TestOperator } from '../support/operator.ts';
 import {
   aDeployedVm,
@@ -16,6 +15,7 @@ import {
   savingWorld,
   startOperator,
   untilGone,
+  untilKilledTwice,
   type SavingWorld,
 } from './savingworld.ts';
 
@@ -88,18 +88,7 @@ describe('a VM that is deleted right after it was saved', () => {
     await writePattern(vm.overlay, '0x33');
     await save(world, vm, 'saved');
     await remove(vm);
-    for (const fault of ['lostAnswer', 'lostRequest'] as const) {
-      let seen = 0;
-      const faulty = withFaults(world.client, () => {
-        seen += 1;
-        if (seen < at) return 'none';
-        queueMicrotask(() => faulty.crash());
-        return seen === at ? fault : 'lostRequest';
-      });
-      const dying = await startOperator(world, { vm, client: faulty.client });
-      await expect.poll(() => seen >= at, soon).toBe(true);
-      await dying.stop();
-    }
+    await untilKilledTwice(world, at, (client) => startOperator(world, { vm, client }));
     await startOperator(world, { vm });
     const { reference } = await becomesReady(world.client, vm.namespace, 'saved');
     await expectSame(store, reference, vm.overlay);

@@ -6,8 +6,15 @@ import type { RegistryClient } from '../../src/registry/client.ts';
 import { becomesReady, readyOf, soon, statusOf } from '../integration/image/harness.ts';
 import { expectSame, holdSame, writePattern, type SavedVm } from '../integration/image/savedvm.ts';
 import { allowBootTime } from '../integration/runner/harness.ts';
-import { withFaults } from '../support/faultclient.ts';
-import { aDeployedVm, commit, save, savingWorld, startOperator, type SavingWorld } from './savingworld.ts';
+import {
+  aDeployedVm,
+  commit,
+  save,
+  savingWorld,
+  startOperator,
+  type SavingWorld,
+  untilKilledTwice,
+} from './savingworld.ts';
 
 allowBootTime();
 
@@ -108,18 +115,7 @@ describe('a VM that is reverted right after it was saved', () => {
     const { vm, asItWas } = await aVmWithWork('0x33');
     await save(world, vm, 'saved');
     await revert(vm);
-    for (const fault of ['lostAnswer', 'lostRequest'] as const) {
-      let seen = 0;
-      const faulty = withFaults(world.client, () => {
-        seen += 1;
-        if (seen < at) return 'none';
-        queueMicrotask(() => faulty.crash());
-        return seen === at ? fault : 'lostRequest';
-      });
-      const dying = await start(vm, { client: faulty.client });
-      await expect.poll(() => seen >= at, soon).toBe(true);
-      await dying.stop();
-    }
+    await untilKilledTwice(world, at, (client) => start(vm, { client }));
     await start(vm);
     const { reference } = await becomesReady(world.client, vm.namespace, 'saved');
     await expectSame(store, reference, asItWas);

@@ -7,6 +7,7 @@ import { findCondition } from '../../src/controller/conditions.ts';
 import type { KubeClient } from '../../src/kube/types.ts';
 import { podNameOf } from '../../src/controllers/vm/names.ts';
 import type { VmSettings } from '../../src/controllers/vm/settings.ts';
+import { withFaults } from '../support/faultclient.ts';
 import { startVmOperator, type TestOperator } from '../support/operator.ts';
 import { simulateKubelet, type SimulatedKubelet } from '../support/kubelet.ts';
 import type { TestRegistryOptions } from '../support/registry.ts';
@@ -156,6 +157,30 @@ export const commit = (
   );
 
 /** Waits until VM and pod are gone. */
+/**
+ * Kills an operator at a write, the answer of which is lost, and then another one at the same, which is lost itself.
+ *
+ * @param at - number of the write, from 1
+ */
+export async function untilKilledTwice(
+  { client }: SavingWorld,
+  at: number,
+  start: (client: KubeClient) => Promise<TestOperator>,
+): Promise<void> {
+  for (const fault of ['lostAnswer', 'lostRequest'] as const) {
+    let seen = 0;
+    const faulty = withFaults(client, () => {
+      seen += 1;
+      if (seen < at) return 'none';
+      queueMicrotask(() => faulty.crash());
+      return seen === at ? fault : 'lostRequest';
+    });
+    const dying = await start(faulty.client);
+    await expect.poll(() => seen >= at, soon).toBe(true);
+    await dying.stop();
+  }
+}
+
 export async function untilGone({ client }: SavingWorld, { namespace }: SavedVm): Promise<void> {
   await expect.poll(() => found(client.get(vms, 'vm', namespace)), soon).toBeUndefined();
   expect(await found(client.get(pods, podNameOf('vm'), namespace))).toBeUndefined();
