@@ -36,6 +36,7 @@ afterAll(async () => {
 describe('signing in', () => {
   test('needs a token that is good; the page keeps none', async () => {
     const { page, watched } = await it.visit();
+    await page.getByLabel('Token').waitFor();
     await expectGoodLooks(page);
     await page.getByLabel('Token').fill('nonsense');
     await page.keyboard.press('Enter');
@@ -53,6 +54,19 @@ describe('signing in', () => {
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByLabel('Token').waitFor();
     await page.reload();
+    await page.getByLabel('Token').waitFor();
+    expect(watched.faults).toEqual([]);
+  });
+
+  test('shows a page that can be read while the server is asked who has come', async () => {
+    const { page, watched } = await it.visit();
+    await page.getByLabel('Token').waitFor();
+    const asked = Promise.withResolvers<void>();
+    await page.route('**/ui/session', (route) => asked.promise.then(() => route.continue()));
+    await page.reload();
+    await page.getByText('Loading').waitFor();
+    await expectGoodLooks(page);
+    asked.resolve();
     await page.getByLabel('Token').waitFor();
     expect(watched.faults).toEqual([]);
   });

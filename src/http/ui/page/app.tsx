@@ -75,7 +75,13 @@ export function App() {
   const user = session?.user;
   useEffect(() => (isAsked ? followTabs(user) : undefined), [isAsked, user]);
 
-  if (!isAsked) return <main class="signin">Loading …</main>;
+  if (!isAsked)
+    return (
+      <main class="signin">
+        <h1>svc3</h1>
+        <p>Loading …</p>
+      </main>
+    );
   if (session === undefined && offer !== undefined)
     return (
       <ChangeUser
