@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { chmod, rm } from 'node:fs/promises';
 import { fileMode, putInPlace } from './storage.ts';
 
-/** Runs qemu-img without a shell; throws with its last words. */
+/** Runs qemu-img without a shell; throws with its last words, or the signal's reason where that has ended it. */
 export function qemuImg(
   args: readonly string[],
   options: { timeoutMs?: number; signal?: AbortSignal } = {},
@@ -15,6 +15,7 @@ export function qemuImg(
     };
     execFile('qemu-img', [...args], settings, (error, stdout, stderr) => {
       if (error === null) resolve(stdout);
+      else if (options.signal?.aborted === true) reject(options.signal.reason as Error);
       else reject(new Error(stderr.trim().split('\n').at(-1) || error.message, { cause: error }));
     });
   });
