@@ -47,6 +47,11 @@ export const mostExports = 2;
 export const runnerEnvironment = {
   /** The pod's UID by the downward API: tells a restart in place from a new pod on the same disk. */
   podUid: 'SVC3_POD_UID',
+  /**
+   * Bytes of ephemeral storage that the container may have, by the downward API: its limit, as a LimitRange gives one; where there is none what the node can
+   * allocate, and 0 where the node counts none.
+   */
+  ephemeralStorage: 'SVC3_EPHEMERAL_STORAGE',
   /** Comma-separated PCI addresses, from the device plugin. */
   gpuAddresses: 'SVC3_GPU_PCI_ADDRESSES',
   /** Address to listen on; all of them where unset. */

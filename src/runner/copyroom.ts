@@ -1,38 +1,148 @@
-import { statfs } from 'node:fs/promises';
+import { lstat, readdir, statfs } from 'node:fs/promises';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
 export const noRoom = "the VM's storage has no room for the copy";
 
+const Mi = 2 ** 20;
+
 /**
  * What copies leave to a guest that runs, in bytes; of a small volume this share. How much a guest will write nobody knows, and a disk may be
- * far larger than what is on it.
+ * far larger than what is on it. The same is left of what the kubelet lets a pod have: it counts the container's logs as well, and others write too.
  */
-const leftBytes = 256 * 2 ** 20;
+const leftBytes = 256 * Mi;
 const leftShare = 0.05;
 
 /** More often than a copy could fill what is left. */
 const everyMs = 200;
 
+/**
+ * Shares of a file system that the kubelet keeps free by its defaults, and evicts pods for (`nodefs.available<10%`, `imagefs.available<15%`): of the one that
+ * has its volumes, and of the one that has the images, which is the same on most nodes.
+ */
+const evictionShares = { volumes: 0.1, images: 0.15 } as const;
+
+/** What of the pod's storage copies are made on. */
+export interface CopyStorage {
+  /** Folder of the VM's volume, with the disk and its copies. */
+  readonly folder: string;
+  /**
+   * The container's limit of ephemeral storage in bytes, or what the node can allocate where there is none (`runnerEnvironment.ephemeralStorage`). Undefined on
+   * a claim, and where the node counts no ephemeral storage: the kubelet evicts nobody for it.
+   */
+  readonly limitBytes?: number | undefined;
+}
+
+/** The file system of a volume, in bytes. */
+export interface FileSystem {
+  readonly size: number;
+  /** For those who are not root. */
+  readonly free: number;
+}
+
 export interface RoomWatch {
   /** Whether a guest runs: one that does not writes nothing. */
-  readonly isNeeded: () => boolean;
+  readonly hasGuest: () => boolean;
   /** Ends the watch. */
   readonly signal: AbortSignal;
 }
 
-/** Resolves to true once the volume of the folder has too little room for a guest that runs, to false when the watch is ended. */
-export async function runsShort(folder: string, { isNeeded, signal }: RoomWatch): Promise<boolean> {
+/**
+ * Resolves to the reason once the storage has too little room for a guest that runs beside copies, or for the kubelet, which would evict the pod, and the disk with it, or that of another VM;
+ * to undefined when the watch is ended.
+ *
+ * @param imageFolder - of the file system that has the images of containers
+ */
+export async function shortage(
+  { folder, limitBytes }: CopyStorage,
+  { hasGuest, signal }: RoomWatch,
+  imageFolder = '/',
+): Promise<string | undefined> {
+  const rules = limitBytes === undefined ? undefined : await kubeletRules(folder, limitBytes, imageFolder);
   while (!signal.aborted) {
-    if (isNeeded() && (await isShort(folder))) return true;
+    const disk = await fileSystemOf(folder);
+    if (hasGuest() && disk !== undefined && isNearlyUsedUp(disk.free, disk.size)) return noRoom;
+    const reason = rules && evictionReason({ disk, occupied: await occupiedBytes(folder) }, rules);
+    if (reason !== undefined) return reason;
     await delay(everyMs, undefined, { signal }).catch(() => undefined);
   }
-  return false;
+  return undefined;
 }
 
-/** A volume that does not say how much is free is not taken for a full one. */
-async function isShort(folder: string): Promise<boolean> {
-  const volume = await statfs(folder).catch(() => undefined);
-  if (volume === undefined) return false;
-  const { bavail, blocks, bsize } = volume;
-  return bavail * bsize < Math.min(leftBytes, blocks * bsize * leftShare);
+/** What the kubelet evicts pods for, in bytes. */
+export interface KubeletRules {
+  /** The most that the pod may have. */
+  readonly limitBytes: number;
+  /** The least that it keeps free of the node's storage; 0 where it evicts nobody for that. */
+  readonly keptFree: number;
+}
+
+async function kubeletRules(folder: string, limitBytes: number, imageFolder: string): Promise<KubeletRules> {
+  const [disk, images] = await Promise.all([folder, imageFolder].map(fileSystemOf));
+  if (disk === undefined) return { limitBytes, keptFree: 0 };
+  return { limitBytes, keptFree: keptFreeBytes(disk, limitBytes, images?.size === disk.size) };
+}
+
+/**
+ * The least that the kubelet keeps free of the file system with its volumes, evicting pods: what it can allocate is without that. Where more than its default
+ * is missing, the node sets storage aside for itself, or the limit is the container's own, as where there is more than the file system has: the default is in
+ * force then, as far as anybody in the pod can tell. That of images is not in force where less was free before the copy: pods would have been evicted.
+ *
+ * @param disk - before the copy
+ * @param hasImages - whether it is the file system of the images as well
+ */
+export function keptFreeBytes({ size, free }: FileSystem, limitBytes: number, hasImages: boolean): number {
+  const missing = size - limitBytes;
+  // In whole per cent: kubelet and file system round differently.
+  const percent = Math.round((100 * missing) / size);
+  if (percent >= 0 && percent < 100 * evictionShares.volumes) return Math.max(0, missing);
+  const isOfImages = hasImages && free >= size * evictionShares.images;
+  return size * evictionShares[isOfImages ? 'images' : 'volumes'];
+}
+
+/**
+ * Why the kubelet would soon evict somebody; undefined where there is room.
+ *
+ * @param occupied - what the files of the volume take, in bytes
+ */
+export function evictionReason(
+  { disk, occupied }: { readonly disk: FileSystem | undefined; readonly occupied: number },
+  { limitBytes, keptFree }: KubeletRules,
+): string | undefined {
+  if (isNearlyUsedUp(limitBytes - occupied, limitBytes))
+    return `${noRoom}: the kubelet evicts the pod when it has more than ${inMiB(limitBytes)} of ephemeral storage`;
+  if (disk === undefined || keptFree === 0 || !isNearlyUsedUp(disk.free - keptFree, disk.size))
+    return undefined;
+  return `${noRoom}: the kubelet may evict pods when less than ${inMiB(keptFree)} of the node's storage are free`;
+}
+
+function inMiB(bytes: number): string {
+  return `${Math.round(bytes / Mi)} MiB`;
+}
+
+function isNearlyUsedUp(left: number, whole: number): boolean {
+  return left < Math.min(leftBytes, whole * leftShare);
+}
+
+/** Undefined where it does not say how much is free: that is not taken for a full one. */
+async function fileSystemOf(folder: string): Promise<FileSystem | undefined> {
+  const said = await statfs(folder).catch(() => undefined);
+  if (said === undefined) return undefined;
+  const { bavail, blocks, bsize } = said;
+  return { size: blocks * bsize, free: bavail * bsize };
+}
+
+/** Blocks of all files in a folder, as the kubelet counts them: a file with holes takes less than its size. */
+async function occupiedBytes(folder: string): Promise<number> {
+  const names = await readdir(folder, { recursive: true }).catch(() => []);
+  const sizes = await Promise.all(
+    // A file may go at any time.
+    names.map((name) =>
+      lstat(join(folder, name)).then(
+        ({ blocks }) => blocks * 512,
+        () => 0,
+      ),
+    ),
+  );
+  return sizes.reduce((sum, size) => sum + size, 0);
 }

@@ -8,7 +8,7 @@ import { ejectedRefusal, memoryParts, memoryRefusal, type MemoryPart } from '../
 import { mostExports, type ExportTicket, type RunnerExport } from '../api/runner.ts';
 import { messageOf, Svc3Error } from '../errors.ts';
 import type { MachineInput } from './args.ts';
-import { noRoom, runsShort } from './copyroom.ts';
+import { noRoom, shortage, type CopyStorage } from './copyroom.ts';
 import { copyLive, copyStopped, type CopyOutcome } from './diskcopy.ts';
 import { copyWithMemory, type MemoryCopyContext } from './memorycopy.ts';
 import { overlaySize } from './overlay.ts';
@@ -74,31 +74,46 @@ interface Entry {
 const ticketLifetimeMs = 3_600_000;
 
 /** How copies are made; only tests have another way. */
-const qemuCopies = { live: copyLive, stopped: copyStopped, memory: copyWithMemory, runsShort } as const;
+const qemuCopies = { live: copyLive, stopped: copyStopped, memory: copyWithMemory, shortage } as const;
 
+/** @param limitBytes - of the storage that copies are made on (`CopyStorage`) */
 export function createExports(
   supervisor: Supervisor,
-  folders: RunnerFolders,
+  { folders, limitBytes }: { readonly folders: RunnerFolders } & Pick<CopyStorage, 'limitBytes'>,
   log: Logger,
   copies: typeof qemuCopies = qemuCopies,
 ): Exports {
-  return new DiskExports(supervisor, folders, log, copies);
+  return new DiskExports(
+    supervisor,
+    { folder: folders.state, limitBytes },
+    overlayPath(folders),
+    log,
+    copies,
+  );
 }
 
 class DiskExports implements Exports {
   readonly #supervisor: Supervisor;
   readonly #log: Logger;
   readonly #copies: typeof qemuCopies;
+  readonly #storage: CopyStorage;
   readonly #folder: string;
   readonly #overlay: string;
   readonly #entries = new Map<string, Entry>();
 
-  constructor(supervisor: Supervisor, folders: RunnerFolders, log: Logger, copies: typeof qemuCopies) {
+  constructor(
+    supervisor: Supervisor,
+    storage: CopyStorage,
+    overlay: string,
+    log: Logger,
+    copies: typeof qemuCopies,
+  ) {
     this.#supervisor = supervisor;
     this.#log = log;
     this.#copies = copies;
-    this.#folder = join(folders.state, 'exports');
-    this.#overlay = overlayPath(folders);
+    this.#storage = storage;
+    this.#folder = join(storage.folder, 'exports');
+    this.#overlay = overlay;
   }
 
   async start(id: string, owner?: string, hasMemory = false): Promise<RunnerExport> {
@@ -239,12 +254,12 @@ class DiskExports implements Exports {
     if (!entry.abort.signal.aborted) this.#log.error({ export: id }, `export failed: ${message}`);
   }
 
-  /** A guest that runs comes before its copy, which takes room on the same volume while it is made and until it has been fetched. */
+  /** A guest that runs, and the disk itself, come before a copy, which takes room on the same volume while it is made and until it has been fetched. */
   async #guardRoom(id: string, entry: Entry): Promise<void> {
-    const isNeeded = () => this.#supervisor.running() !== undefined;
-    const isShort = await this.#copies.runsShort(this.#folder, { isNeeded, signal: entry.gone });
-    if (!isShort || entry.gone.aborted) return;
-    const error = new Error(noRoom);
+    const hasGuest = () => this.#supervisor.running() !== undefined;
+    const reason = await this.#copies.shortage(this.#storage, { hasGuest, signal: entry.gone });
+    if (reason === undefined || entry.gone.aborted) return;
+    const error = new Error(reason);
     if (entry.view.state === 'Ready') entry.copying = this.#fail(id, entry, error);
     else entry.failure.abort(error);
   }

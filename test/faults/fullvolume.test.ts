@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { runnerPaths } from '../../src/api/runner.ts';
+import { runnerEnvironment, runnerPaths } from '../../src/api/runner.ts';
 import { allowBootTime, aPod, endProcesses, inNewPod, startRunner } from '../integration/runner/harness.ts';
 import { vmWorld } from '../integration/vm/harness.ts';
 import { startVmOperator } from '../support/operator.ts';
@@ -230,6 +230,28 @@ describe('a runner whose volume is full', () => {
     await runner.guest('poweroff -n -f').catch(() => undefined);
     await runner.reaches({ powerState: 'Stopped', reason: 'GuestShutdown' });
     expect(runner.process.exitCode).toBeNull();
+  });
+
+  test('on the storage of a node is copied only as far as the kubelet evicts nobody for it, though no guest runs', async () => {
+    const spec = { powerState: 'Stopped', diskLimitBytes: 256 * Mi } as const;
+    const pod = await aPod(spec, await aDisk('32M'));
+    const volume = await onSmallVolume(pod, 256 * Mi);
+    // What a node can allocate by the kubelet's defaults.
+    const { client, reaches } = await startRunner(pod, {
+      [runnerEnvironment.ephemeralStorage]: `${0.9 * 256 * Mi}`,
+    });
+    await reaches({ powerState: 'Stopped', diskSize: 32 * Mi });
+    await volume.leave(32 * Mi);
+    await client.startExport('a');
+    await expect
+      .poll(() => client.getExport('a'), soon)
+      .toMatchObject({
+        state: 'Failed',
+        message: expect.stringMatching(/^the VM's storage has no room for the copy: the kubelet /),
+      });
+    await volume.free();
+    await client.startExport('a');
+    await expect.poll(() => client.getExport('a'), soon).toMatchObject({ state: 'Ready' });
   });
 
   test('leaves to its guest what copies would take, while they are made and while they wait', async () => {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { ejectedRefusal } from '../../../src/api/memory.ts';
-import type { RoomWatch } from '../../../src/runner/copyroom.ts';
+import type { CopyStorage, RoomWatch } from '../../../src/runner/copyroom.ts';
 import type { copyLive, copyStopped, CopyContext } from '../../../src/runner/diskcopy.ts';
 import { createExports, type Exports } from '../../../src/runner/exports.ts';
 import { createQueue } from '../../../src/runner/powerstate.ts';
@@ -23,12 +23,14 @@ let isEjected: boolean;
 /** Aborted when the memory of the guest is to be written, as its pod ends. */
 let ending: AbortController;
 /** The volume has less room than a guest needs. */
-let short: PromiseWithResolvers<void>;
+let short: PromiseWithResolvers<string>;
 const copying = vi.fn<typeof copyStopped>();
 const noGuest = () => Promise.reject(new Error('no guest runs'));
-const untilShort = (_folder: string, { signal }: RoomWatch) =>
-  Promise.race([short.promise.then(() => true), once(signal, 'abort').then(() => false)]);
-const copies = { stopped: copying, live: noGuest, memory: noGuest, runsShort: untilShort };
+const untilShort = vi.fn((_storage: CopyStorage, { signal }: RoomWatch) =>
+  Promise.race([short.promise, once(signal, 'abort').then(() => undefined)]),
+);
+const copies = { stopped: copying, live: noGuest, memory: noGuest, shortage: untilShort };
+const noRoom = "the VM's storage has no room for the copy: the kubelet evicts";
 const fileOf = (id: string) => join(state, 'exports', `${id}.qcow2`);
 /** The header of a qcow2 file of 1 GiB. */
 function overlay(): Buffer {
@@ -66,7 +68,8 @@ beforeEach(async () => {
     holdGuest: () => undefined,
     copiesEnd: ending.signal,
   } as unknown as Supervisor;
-  exports = createExports(supervisor, { state } as never, pino({ level: 'silent' }), copies);
+  const storage = { folders: { state } as never, limitBytes: 1 };
+  exports = createExports(supervisor, storage, pino({ level: 'silent' }), copies);
   copying.mockReset();
   copying.mockImplementation(async (_overlay: string, { target }: CopyContext) => {
     await writeFile(target, 'the disk');
@@ -201,7 +204,7 @@ describe('a copy of the disk', () => {
     expect(copying).toHaveBeenCalledTimes(2);
   });
 
-  test('is given up while it is made, once it takes the room that a guest needs', async () => {
+  test('is given up while it is made, once it takes room that it must not, and says why', async () => {
     copying.mockImplementationOnce(async (_overlay, { target, signal }) => {
       await writeFile(target, 'half');
       await once(signal, 'abort');
@@ -209,13 +212,9 @@ describe('a copy of the disk', () => {
     });
     await exports.start('a');
     await vi.waitFor(() => expect(existsSync(`${fileOf('a')}.part`)).toBe(true));
-    short.resolve();
-    await vi.waitFor(() =>
-      expect(exports.get('a')).toMatchObject({
-        state: 'Failed',
-        message: "the VM's storage has no room for the copy",
-      }),
-    );
+    short.resolve(noRoom);
+    await vi.waitFor(() => expect(exports.get('a')).toMatchObject({ state: 'Failed', message: noRoom }));
+    expect(untilShort.mock.lastCall?.[0]).toEqual({ folder: state, limitBytes: 1 });
     expect(existsSync(`${fileOf('a')}.part`)).toBe(false);
   });
 
@@ -224,8 +223,8 @@ describe('a copy of the disk', () => {
     await ready('a');
     const { ticket } = exports.ticket('a');
     const { signal } = await exports.open('a', ticket);
-    short.resolve();
-    await vi.waitFor(() => expect(exports.get('a').state).toBe('Failed'));
+    short.resolve(noRoom);
+    await vi.waitFor(() => expect(exports.get('a')).toMatchObject({ state: 'Failed', message: noRoom }));
     expect([existsSync(fileOf('a')), signal.aborted]).toEqual([false, true]);
     await expect(exports.open('a', ticket)).rejects.toMatchObject({ reason: 'Unauthorized' });
     // When there is room again it is made anew.
@@ -366,7 +365,8 @@ describe('a copy of the disk', () => {
       holdDisk: () => undefined,
       copiesEnd: ending.signal,
     } as unknown as Supervisor;
-    const waiting = createExports(supervisor, { state } as never, pino({ level: 'silent' }), copies);
+    const folders = { state } as never;
+    const waiting = createExports(supervisor, { folders }, pino({ level: 'silent' }), copies);
     await waiting.start('a');
     await waiting.delete('a');
     turn.resolve();
@@ -389,7 +389,7 @@ describe('a verb that comes while a guest that runs is copied', () => {
       copiesEnd: ending.signal,
     } as unknown as Supervisor;
     const log = pino({ level: 'silent' });
-    const copying = createExports(supervisor, { state } as never, log, { ...copies, live });
+    const copying = createExports(supervisor, { folders: { state } as never }, log, { ...copies, live });
     return { copying, verb: (carryOut = () => undefined) => inTurn(async () => carryOut()) };
   }
 

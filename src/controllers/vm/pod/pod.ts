@@ -156,7 +156,13 @@ function container(input: PodInput): Container {
     name: runnerContainer,
     image: settings.runnerImage,
     imagePullPolicy: settings.runnerImagePullPolicy,
-    env: [{ name: runnerEnvironment.podUid, valueFrom: { fieldRef: { fieldPath: 'metadata.uid' } } }],
+    env: [
+      { name: runnerEnvironment.podUid, valueFrom: { fieldRef: { fieldPath: 'metadata.uid' } } },
+      {
+        name: runnerEnvironment.ephemeralStorage,
+        valueFrom: { resourceFieldRef: { resource: 'limits.ephemeral-storage' } },
+      },
+    ],
     ports: [
       ...containerPorts(withoutPorts(effective, placement.leftOut), placement.ports),
       { name: 'control', containerPort: runnerPort, protocol: 'TCP' },

@@ -102,7 +102,14 @@ describe('the pod of a VM', () => {
     const [container] = specOf().containers;
     expect(container).toMatchObject({
       name: 'runner',
-      env: [{ name: 'SVC3_POD_UID', valueFrom: { fieldRef: { fieldPath: 'metadata.uid' } } }],
+      env: [
+        { name: 'SVC3_POD_UID', valueFrom: { fieldRef: { fieldPath: 'metadata.uid' } } },
+        // Of a LimitRange of the namespace, or of the node.
+        {
+          name: 'SVC3_EPHEMERAL_STORAGE',
+          valueFrom: { resourceFieldRef: { resource: 'limits.ephemeral-storage' } },
+        },
+      ],
       terminationMessagePolicy: 'FallbackToLogsOnError',
     });
   });
