@@ -1,3 +1,4 @@
+import { tableCacheBytes } from '../api/datadisk.ts';
 import type { RunnerPort, RunnerSpec } from '../api/runner.ts';
 import { leastVideoMiB, videoMiB } from '../api/videomemory.ts';
 import { endpoint } from '../net/endpoint.ts';
@@ -286,6 +287,9 @@ function storage({ spec, base, overlay, seed }: MachineInput): Option[] {
   ];
 }
 
+/** The bound is what the pod's memory has for it. */
+const qcow2DataDisk = { backing: null, 'l2-cache-size': tableCacheBytes } as const;
+
 /** Ports of a SATA controller. */
 const sataPorts = 6;
 
@@ -302,7 +306,7 @@ function dataDisks({ spec, disks = [] }: MachineInput): Option[] {
       const device = spec.legacyIO ? `ide-hd,${bus}` : `virtio-blk-pci,${atSlot(slots.dataDisks + i)}`;
       const node = `data-${name}`;
       return [
-        ...file(node, path, format, false, format === 'qcow2' ? { backing: null } : {}),
+        ...file(node, path, format, false, format === 'qcow2' ? qcow2DataDisk : {}),
         ['-device', `${device},drive=${node},id=${node},serial=${name},${whenWritesFail}`],
       ];
     }),

@@ -41,7 +41,7 @@ const restartRequired = () => space.condition('vm', 'RestartRequired');
 
 /** The guest's memory and what QEMU and the runner need beside it; without hardware virtualisation. */
 const small = { requests: { cpu: '1', memory: '715Mi' }, limits: { memory: '715Mi' } };
-const large = { requests: { cpu: '3', memory: '1484Mi' }, limits: { memory: '1484Mi' } };
+const large = { requests: { cpu: '3', memory: '1486Mi' }, limits: { memory: '1486Mi' } };
 
 async function restarted(request: string): Promise<void> {
   await patch({ restartRequest: request });
@@ -159,5 +159,5 @@ test('what the node can never give is asked for no longer', { timeout }, async (
     reason: 'ResizeRefused',
     message: expect.stringContaining('not on this node'),
   });
-  await expect.poll(resources, slow).toMatchObject({ limits: { memory: '971Mi' } });
+  await expect.poll(resources, slow).toMatchObject({ limits: { memory: '972Mi' } });
 });

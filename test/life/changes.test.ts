@@ -44,7 +44,7 @@ test(
     expect(Number(/\d+/.exec(memory)?.[0])).toBeGreaterThan(300 * 1024);
     const resources = ['get', 'pod', ...namespace, `svc3-vm-${vm.name}`, '-o'] as const;
     const actual = 'jsonpath={.status.containerStatuses[0].resources.limits.memory}';
-    expect(await cluster.kubectl(...resources, actual)).toBe('843Mi');
+    expect(await cluster.kubectl(...resources, actual)).toBe('844Mi');
     expect(await podUid()).toBe(before);
     await vm.delete();
   },

@@ -87,7 +87,7 @@ describe('QEMU is told', () => {
       [
         '"driver":"raw","node-name":"data-logs","file":"data-logs-file","read-only":false',
         '-device virtio-blk-pci,bus=pcie.0,addr=0x16,drive=data-logs,id=data-logs,serial=logs,werror=stop -blockdev',
-        '"node-name":"data-old","file":"data-old-file","read-only":false,"discard":"unmap","backing":null',
+        '"node-name":"data-old","file":"data-old-file","read-only":false,"discard":"unmap","backing":null,"l2-cache-size":33554432}',
         '-device virtio-blk-pci,bus=pcie.0,addr=0x17,drive=data-old,id=data-old,serial=old,werror=stop -',
       ],
     ],

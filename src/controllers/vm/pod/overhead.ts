@@ -1,3 +1,4 @@
+import { tableCacheBytes } from '../../../api/datadisk.ts';
 import type { EffectiveSettings } from '../../../api/vm.ts';
 import { moreVideoBytes } from '../../../api/videomemory.ts';
 import { formatQuantity, parseQuantity } from '../../../api/quantity.ts';
@@ -16,8 +17,11 @@ const qemuBytes = 160 * Mi;
 const connectionBytes = 64 * Mi;
 /** The runner process. */
 const runnerBytes = 90 * Mi;
-/** QEMU's page tables of the guest: 8 bytes for each page of 4096. */
-const pageTableShare = 1 / 512;
+/**
+ * Page tables of the guest: 8 bytes for each page of 4096, in those of QEMU and once more in KVM's, which count for the container as well. Pages are larger, and tables far smaller,
+ * only where the node has transparent huge pages, and never in a guest that goes on from a file of its memory.
+ */
+const pageTableShare = 2 / 512;
 /** Sockets and the seed in /run/vm. */
 export const runVolumeBytes = 16 * Mi;
 
@@ -40,16 +44,20 @@ export function stateVolumeBytes(limitBytes: number, guestBytes: number): number
 /** What the pod's memory follows from. */
 export type MemorySettings = Pick<
   EffectiveSettings,
-  'memory' | 'architecture' | 'gpuPassthrough' | 'display'
+  'memory' | 'architecture' | 'gpuPassthrough' | 'display' | 'disks'
 >;
 
-/** Memory of the pod under hardware virtualisation: guest, a large screen and overhead, in bytes. */
+/** Memory of the pod under hardware virtualisation: guest, a large screen, tables of QCOW2 data disks and overhead, in bytes. */
 export function podMemoryBytes(effective: MemorySettings): number {
   const guestBytes = parseQuantity(effective.memory, 'memory');
   const fixed = qemuBytes + connectionBytes + runnerBytes + runVolumeBytes + moreVideoBytes(effective);
-  const overhead = fixed + Math.ceil(guestBytes * pageTableShare);
+  const overhead = fixed + diskTableBytes(effective) + Math.ceil(guestBytes * pageTableShare);
   // Whole Mi, so that the quantity reads well.
   return Math.ceil((guestBytes + overhead) / Mi) * Mi;
+}
+
+function diskTableBytes({ disks = [] }: MemorySettings): number {
+  return disks.filter(({ format }) => format === 'QCOW2').length * tableCacheBytes;
 }
 
 /** CPU of the pod in millicores: guest CPUs divided by the overcommit of the chart. */

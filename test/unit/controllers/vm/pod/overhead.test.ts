@@ -18,13 +18,13 @@ test('sockets and seed have 16 MiB, the emulator 128, and a pod says 256 of what
   expect([runVolumeBytes, emulationBytes, ephemeralStorageBytes]).toEqual([16 * Mi, 128 * Mi, 256 * Mi]);
 });
 
-// 160 of QEMU, 64 for connections, 90 of the runner, 16 for its volume, and 8 bytes for each page of 4096.
+// 160 of QEMU, 64 for connections, 90 of the runner, 16 for its volume, and twice 8 bytes for each page of 4096.
 test.each([
   [0, 330 * Mi],
-  [Gi, (1024 + 330 + 2) * Mi],
-  [256 * Gi, (256 * 1024 + 330 + 512) * Mi],
+  [Gi, (1024 + 330 + 4) * Mi],
+  [256 * Gi, (256 * 1024 + 330 + 1024) * Mi],
   // In whole MiB, never less than is needed.
-  [Gi + 1, (1024 + 330 + 2 + 1) * Mi],
+  [Gi + 1, (1024 + 330 + 4 + 1) * Mi],
   [256 * Mi, (256 + 330 + 1) * Mi],
 ])('a guest of %i bytes takes a pod of %i', (guest, pod) => {
   expect(podMemoryBytes({ ...x86, memory: `${guest}` })).toBe(pod);
@@ -40,7 +40,19 @@ test.each([
     0,
   ],
 ] as const)('a screen %s makes the pod larger by that', (_what, given, more) => {
-  expect(podMemoryBytes({ memory: '1Gi', ...given })).toBe((1024 + 330 + 2 + more) * Mi);
+  expect(podMemoryBytes({ memory: '1Gi', ...given })).toBe((1024 + 330 + 4 + more) * Mi);
+});
+
+test('a QCOW2 data disk makes the pod larger by what QEMU keeps of its tables, one without makes it no larger', () => {
+  const disk = (name: string, more: object) => ({ name, claimName: name, ...more });
+  const disks = [
+    disk('a', { format: 'QCOW2' }),
+    disk('b', { format: 'QCOW2' }),
+    disk('c', { format: 'Raw' }),
+    disk('d', {}),
+    { name: 'e', size: '1Ti' },
+  ];
+  expect(podMemoryBytes({ ...x86, memory: '1Gi', disks })).toBe((1024 + 330 + 4 + 2 * 32) * Mi);
 });
 
 test.each([
@@ -57,10 +69,10 @@ describe('what the runner requests', () => {
   const settings = { cpuOvercommit: 2 };
 
   test.each([
-    ['kvm', '1356Mi'],
-    ['tcg', '1484Mi'],
+    ['kvm', '1358Mi'],
+    ['tcg', '1486Mi'],
     // It may emulate.
-    ['auto', '1484Mi'],
+    ['auto', '1486Mi'],
   ] as const)('under %s is %s beside the CPUs', (accelerator, memory) => {
     expect(guestResources({ ...x86, cpu: 3, memory: '1Gi' }, accelerator, settings)).toEqual({
       cpu: '1500m',

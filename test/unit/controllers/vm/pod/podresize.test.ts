@@ -63,7 +63,7 @@ const waits = (given: Partial<EffectiveSettings>): Resolved => ({
 });
 const large = { cpu: 4, memory: '8Gi' };
 /** With what QEMU and the runner need beside the guest's. */
-const largeRequests = { cpu: '4', memory: '8666Mi' };
+const largeRequests = { cpu: '4', memory: '8682Mi' };
 
 describe('the room in a pod', () => {
   test('is enough where nothing waits, and nothing is written', async () => {
@@ -99,7 +99,7 @@ describe('the room in a pod', () => {
     expect(body.spec.containers).toEqual([
       {
         name: 'runner',
-        resources: { requests: { cpu: '4000m', memory: '8666Mi' }, limits: { memory: '8666Mi' } },
+        resources: { requests: { cpu: '4000m', memory: '8682Mi' }, limits: { memory: '8682Mi' } },
       },
     ]);
     expect(cpu - (free()[0] ?? 0)).toBe(3_000);
