@@ -457,6 +457,18 @@ describe('rights', () => {
     }
   });
 
+  test('who may delete Images sees the claims whose disks need them', async () => {
+    const objects = await rendered();
+    const sight = [{ apiGroups: [''], resources: ['persistentvolumeclaims'], verbs: ['get', 'list'] }];
+    const given = (name: string) =>
+      named(objects, 'ClusterRole', name).rules?.filter(({ resources }) =>
+        resources?.includes('persistentvolumeclaims'),
+      );
+    expect(given('svc3-view')).toEqual([]);
+    for (const name of ['svc3-edit', 'svc3-admin', 'svc3-cluster-admin'])
+      expect(given(name), name).toEqual(sight);
+  });
+
   test('each role may what the one before may', async () => {
     const objects = await rendered();
     const order = ['svc3-view', 'svc3-edit', 'svc3-admin', 'svc3-cluster-admin'];
