@@ -157,6 +157,25 @@ test('it is taken away, what it left by hand, and what Helm kept', async () => {
   await object('Image', 'empty', { source: { blank: { size: '64Mi' } } });
   await until('images.svc3.dev/empty', 'Ready');
   await object('VMPool', 'last', { minIdle: 1, maxSize: 1, template: { image: 'empty', ...size } });
+  // And until there is no claim with the disk of a deleted VM that was made on it.
+  const where = [
+    'images.svc3.dev/empty',
+    '-n',
+    'svc3-default',
+    '-o',
+    'jsonpath={.status.reference}',
+  ] as const;
+  await kubectl.apply({
+    apiVersion: 'v1',
+    kind: 'PersistentVolumeClaim',
+    metadata: {
+      name: 'svc3-vm-left',
+      namespace: 'svc3-default',
+      labels: { 'svc3.dev/disk': 'true' },
+      annotations: { 'svc3.dev/disk-image': (await kubectl('get', ...where)).trim() },
+    },
+    spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } },
+  });
   const pod = ['get', 'pods', '-n', 'svc3-default', '-l', 'svc3.dev/pool=last', '-o', 'name'] as const;
   await expect.poll(() => kubectl(...pod), { timeout: 120_000 }).not.toBe('');
   // With two processors it waits for room, and goes like any other.

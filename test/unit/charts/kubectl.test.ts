@@ -70,6 +70,20 @@ test('kubectl commands of the docs name kinds that others have too with their gr
   expect(texts(documented, shared)).toEqual([]);
 });
 
+// An Image waits for the claims whose disks were made on it, and `kubectl delete` waits for the Image.
+test('commands that delete all Images come after those that delete VMs, and the disks that these leave', () => {
+  const parts = ['vms.svc3.dev --all', 'pvc -A -l svc3.dev/disk=true', 'images.svc3.dev,isos.svc3.dev --all'];
+  const deletions = (path: string) =>
+    documented
+      .filter((each) => each.path === path && each.words[0] === 'delete')
+      .flatMap(({ words }) => parts.filter((part) => words.join(' ').includes(part)));
+  const orders = Object.fromEntries(pages.map((path) => [path, deletions(path)]));
+  expect(Object.entries(orders).filter(([, order]) => order.length > 0)).toEqual([
+    ['charts/svc3/templates/NOTES.txt', parts],
+    ['docs/install.md', parts],
+  ]);
+});
+
 test('kubectl commands of the docs that change objects or wait for them name their kind with its group', () => {
   const changes = documented.filter(
     ({ path, words }) =>
