@@ -22,7 +22,7 @@ const ownCluster = ['test/life/reboot.test.ts'];
 // Integration tests that take a minute or more each, most of them for the guests that they boot: `.ci/run` runs them, `npm test` does not (README.md).
 const long = [
   'test/faults/{burst,deploydeadline,fullvolume,largevm,poolclaims,saveanswers,savethendelete,savethenrevert,silentregistry,stalecaches,vanishedimage}.test.ts',
-  'test/integration/chart/firing.test.ts',
+  'test/integration/chart/{firing,leftempty}.test.ts',
   'test/integration/credential/faults.test.ts',
   'test/integration/http/{console,fuzz,page*}.test.ts',
   'test/integration/image/{crash,faults,save}.test.ts',

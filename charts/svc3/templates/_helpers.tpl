@@ -195,8 +195,8 @@ SVC3_HOST_PORTS_ALLOWED: {{ include "svc3.portRange" (list "hostPorts.allowed" .
 SVC3_PORT_RANGE_SSH: {{ include "svc3.portRange" (list "portRanges.ssh" .Values.portRanges.ssh) }}
 SVC3_PORT_RANGE_SCREENSHARE: {{ include "svc3.portRange" (list "portRanges.screenshare" .Values.portRanges.screenshare) }}
 SVC3_PORT_RANGE_VNC: {{ include "svc3.portRange" (list "portRanges.vnc" .Values.portRanges.vnc) }}
-SVC3_NODE_PORT_SSH: {{ .Values.nodePorts.ssh | quote }}
-SVC3_NODE_PORT_SCREENSHARE: {{ .Values.nodePorts.screenshare | quote }}
+SVC3_NODE_PORT_SSH: {{ .Values.nodePorts.ssh | default false | quote }}
+SVC3_NODE_PORT_SCREENSHARE: {{ .Values.nodePorts.screenshare | default false | quote }}
 SVC3_VNC_HOST_PORT: {{ .Values.vnc.hostPort | quote }}
 SVC3_STORE_URL: {{ .Values.store.url | quote }}
 SVC3_STORE_PREFIX: {{ .Values.store.prefix | quote }}

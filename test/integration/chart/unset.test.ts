@@ -80,18 +80,34 @@ test.each([
   'portRanges.screenshare',
   'portRanges.vnc',
   'nodeAgent.kubeletDirectory',
+  'serviceMonitor.interval',
+  'podMonitor.interval',
+  'vmMetrics.interval',
+  'prometheusRule.runbooks',
+  'prometheusRule.times',
+  'prometheusRule.times.Svc3OperatorDown',
 ])('%s left empty is refused by its name', async (value) => {
-  const [name = '', ...path] = value.split('.').toReversed();
+  const path = value.split('.');
+  const name = path.pop() ?? '';
   const at = path.map((part) => `/${part}`).join('');
   const unset = rendered(`--set=${value}=null`);
   await expect(unset).rejects.toThrow(`at '${at}': missing property '${name}'`);
 });
 
 test.each([
-  ['nodeAgent', 'SVC3_NODE_AGENT_ENABLED'],
-  ['aggregatedApi', 'SVC3_AGGREGATED_API_ENABLED'],
-])('the processes are told that there is no %s where its switch is left empty', async (value, setting) => {
-  const objects = await rendered(`--set=${value}.enabled=null`);
+  ['nodeAgent.enabled', 'SVC3_NODE_AGENT_ENABLED'],
+  ['aggregatedApi.enabled', 'SVC3_AGGREGATED_API_ENABLED'],
+  ['nodePorts.ssh', 'SVC3_NODE_PORT_SSH'],
+  ['nodePorts.screenshare', 'SVC3_NODE_PORT_SCREENSHARE'],
+])('%s left empty is off, also for processes where it is on by default', async (value, setting) => {
+  const objects = await rendered(`--set=${value}=null`);
   const settings = objects.find(({ metadata }) => metadata.name === 'svc3-settings');
   expect(settings?.data).toHaveProperty(setting, 'false');
+});
+
+test('there are no network policies where their switch is left empty', async () => {
+  const policies = async (...sets: string[]) =>
+    (await rendered(...sets)).filter(({ kind }) => kind === 'NetworkPolicy').length;
+  expect(await policies()).toBeGreaterThan(0);
+  expect(await policies('--set=networkPolicies.enabled=null')).toBe(0);
 });

@@ -62,10 +62,12 @@ test('every alert has a time among the values and in their schema', () => {
   };
   expect(Object.keys(prometheusRule.times).toSorted()).toEqual(names);
   const schema = JSON.parse(read('charts/svc3/values.schema.json')) as {
-    properties: { prometheusRule: { properties: { times: { properties: object } } } };
+    properties: { prometheusRule: { properties: { times: { properties: object; required: string[] } } } };
   };
-  const { properties } = schema.properties.prometheusRule.properties.times;
+  const { properties, required } = schema.properties.prometheusRule.properties.times;
   expect(Object.keys(properties).toSorted()).toEqual(names);
+  // An alert without a time would be told at once.
+  expect(required.toSorted()).toEqual(names);
 });
 
 test('alerts and runbooks name no metric that nobody serves', async () => {
