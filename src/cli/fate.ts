@@ -2,6 +2,15 @@ import { Svc3Error } from '../errors.ts';
 import { Unanswered } from './service/unanswered.ts';
 
 /**
+ * What was accepted and waited for, and is not done when the wait ends. It goes on, and whoever began it, as a script, may not go on as if it were done.
+ *
+ * @param message - what was accepted, and what tells when it is done
+ */
+export function notInTime(message: string): Svc3Error {
+  return new Svc3Error('Timeout', message);
+}
+
+/**
  * Whoever is told of something that goes on without them only that nobody answered would take it for refused.
  *
  * @param fate - a function where more of it is known later

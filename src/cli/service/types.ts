@@ -120,7 +120,7 @@ export interface Vms {
   deploy(namespace: string, request: DeployRequest, options: DeployOptions): Promise<DeployItem>;
   /** Waits a while until it is gone, so that the name is free again; else returns how its deletion goes on. */
   delete(namespace: string, name: string, options: DeletionOptions): Promise<string | undefined>;
-  /** True when the VM is in the requested state; false when it goes on getting there. */
+  /** True when the VM is in the requested state; false when it goes on getting there, as also where the wait has ended. */
   exec(namespace: string, name: string, command: PowerCommand, options: WaitOptions): Promise<boolean>;
   save(
     namespace: string,
@@ -130,7 +130,9 @@ export interface Vms {
   commit(namespace: string, name: string, request: { readonly description?: string }): Promise<DiskItem>;
   /**
    * Grows the disk to `gib` GiB. With `wait`, what became of it: whether the guest's file system grew too, else what to do
-   * in the guest; undefined where the VM has not booted yet, or takes long.
+   * in the guest; undefined where the VM has not booted yet.
+   *
+   * @throws Svc3Error Timeout where it takes long: it goes on
    */
   resize(namespace: string, name: string, gib: number, options: WaitOptions): Promise<string | undefined>;
   /** Changes settings. With `wait` the VM is shown once the operator has looked at the change, which tells what of it waits. */

@@ -12,11 +12,12 @@ import { openKubernetes } from '../../../src/cli/kubernetes.ts';
 import { openHttp } from '../../../src/cli/service/http/service.ts';
 import { createVms } from '../../../src/cli/service/kubernetes/vms.ts';
 import { waiterOn } from '../../../src/cli/service/kubernetes/wait.ts';
-import type { Service } from '../../../src/cli/service/types.ts';
+import type { ChangedVm, Service } from '../../../src/cli/service/types.ts';
 import { Unanswered } from '../../../src/cli/service/unanswered.ts';
 import { Svc3Error } from '../../../src/errors.ts';
 import type { KubeClient } from '../../../src/kube/types.ts';
 import { storedMeta } from '../../support/storedmeta.ts';
+import { withFakeTimers } from '../timers.ts';
 import { run } from './environment.ts';
 
 const never = new AbortController().signal;
@@ -147,6 +148,47 @@ describe('a connection that breaks while somebody waits', () => {
   });
 });
 
+describe('what is accepted and not done when the wait for it ends', () => {
+  const exec = async () => false;
+  const set: Service['vms']['set'] = async (_ns, name) => ({
+    vm: { name, status: 'Running' } as ChangedVm['vm'],
+    isSeen: false,
+  });
+  const cases: readonly [line: string, verbs: Partial<Service['vms']>, accepted: string, late: string][] = [
+    ...(['start', 'stop', 'restart', 'suspend', 'resume', 'revert'] satisfies PowerCommand[]).map(
+      (verb): [string, Partial<Service['vms']>, string, string] => [
+        `vm ${verb} web`,
+        { exec },
+        `${verb} of VM web was accepted`,
+        `${verb} of VM web was accepted and is not done yet: svc3 vm get web shows it`,
+      ],
+    ),
+    [
+      'vm set web -c 2',
+      { set },
+      'Change of vm web was accepted; svc3 vm explain web shows what of a change waits for its next start',
+      'change of VM web was accepted, and the operator has not looked at it yet: svc3 vm explain web shows what of a change waits for its next start',
+    ],
+  ];
+
+  test.each(cases)('%s fails, so that a script does not go on', async (line, verbs, _, late) => {
+    expect(await svc3(line, verbs)).toEqual({ code: 8, stdout: '', stderr: `svc3: ${late}\n` });
+  });
+
+  test.each(cases)('%s --no-wait is done when it is accepted', async (line, verbs, accepted) => {
+    expect(await svc3(`${line} --no-wait`, verbs)).toEqual({ code: 0, stdout: `${accepted}\n`, stderr: '' });
+  });
+
+  test('is said of each of several VMs, and the others are gone on with', async () => {
+    const some: Service['vms']['exec'] = async (_, name) => name === 'b';
+    expect(await svc3('vm revert a b', { exec: some })).toEqual({
+      code: 8,
+      stdout: 'VM b was reverted\n',
+      stderr: 'svc3: revert of VM a was accepted and is not done yet: svc3 vm get a shows it\n',
+    });
+  });
+});
+
 describe('a VM that was created without a name', () => {
   const goesOn = 'goes on starting, and is removed if it does not run within 10 minutes';
   const fate = `VM vm-7k2xq ${goesOn}: svc3 vm get vm-7k2xq shows it, svc3 vm delete vm-7k2xq removes it`;
@@ -208,6 +250,40 @@ describe('svc3 vm resize', () => {
     await expect(resize('x', 'web', 40, options)).rejects.toMatchObject({
       reason: 'NotFound',
       message: 'vms "web" not found',
+    });
+  });
+});
+
+describe('a disk that has not grown when the wait for it ends', () => {
+  /** `svc3 vm resize web 40` by a kubeconfig, of a VM that stays as it is. */
+  function resized(status: Vm['status']) {
+    withFakeTimers({ toFake: ['performance'] });
+    const vm = { metadata: storedMeta({ name: 'web', namespace: 'x', generation: 2 }), status };
+    const client = {
+      patch: async () => vm,
+      async get() {
+        vi.advanceTimersByTime(600_000);
+        return vm;
+      },
+    } as Partial<KubeClient> as KubeClient;
+    const { resize } = createVms({ client, informers: vi.fn() }, { http: vi.fn(), warning: vi.fn() });
+    return svc3('vm resize web 40', { resize });
+  }
+
+  test('is a failure that says that it goes on', async () => {
+    expect(await resized({ powerState: 'Running', diskSize: '20Gi' })).toEqual({
+      code: 8,
+      stdout: '',
+      stderr:
+        'svc3: the disk of VM web is to have 40 GiB and has not grown yet: the same command says what has come of it\n',
+    });
+  });
+
+  test('is none of a VM that has not booted: its guest finds it when it does', async () => {
+    expect(await resized({})).toEqual({
+      code: 0,
+      stdout: 'The disk of vm web grows to 40 GiB\n',
+      stderr: '',
     });
   });
 });

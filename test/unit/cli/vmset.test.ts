@@ -14,15 +14,14 @@ beforeAll(async () => void (folder = await mkdtemp(join(tmpdir(), 'svc3-set-')))
 afterAll(() => rm(folder, { recursive: true }));
 
 /** `svc3 vm set web …`, what the service gets, and what is said of what it answers. */
-async function set(words: readonly string[], answer: Partial<ChangedVm['vm']> | Error | 'not seen' = {}) {
+async function set(words: readonly string[], answer: Partial<ChangedVm['vm']> | Error = {}) {
   const got: { request?: VmChangeRequest; wait?: boolean } = {};
   const service = {
     vms: {
       async set(_namespace, name, request, { wait }) {
         Object.assign(got, { request, wait });
         if (answer instanceof Error) throw answer;
-        const vm = { name, status: 'Running', ...(answer === 'not seen' ? {} : answer) } as ChangedVm['vm'];
-        return { vm, isSeen: answer !== 'not seen' };
+        return { vm: { name, status: 'Running', ...answer } as ChangedVm['vm'], isSeen: true };
       },
     } as Partial<Service['vms']>,
     close: () => Promise.resolve(),
@@ -84,7 +83,7 @@ describe('svc3 vm set', () => {
     },
   );
 
-  test.each<[what: string, answer: Partial<ChangedVm['vm']> | 'not seen', said: string]>([
+  test.each<[what: string, answer: Partial<ChangedVm['vm']>, said: string]>([
     ['all of it', {}, 'VM web: spec.cpu, spec.suspendTo apply now'],
     [
       'a part',
@@ -109,11 +108,6 @@ describe('svc3 vm set', () => {
         restartRequired: 'spec.cpu apply when the guest is started next',
       },
       'VM web: the change was accepted; spec.cpu apply when the guest is started next; it is Failed: no GPU here',
-    ],
-    [
-      'nobody knows yet what',
-      'not seen',
-      'Change of vm web was accepted; svc3 vm explain web shows what of a change waits for its next start',
     ],
   ])('says that %s applies now', async (_what, answer, said) => {
     const { stdout } = await set(['-c', '2', '--suspend-to', 'disk'], answer);

@@ -1,6 +1,6 @@
 /** Changes of a VM that is there: `svc3 vm set`, `resize` and `eject`. */
 import { command, type Command } from '../../command.ts';
-import { tellingFate } from '../../fate.ts';
+import { notInTime, tellingFate } from '../../fate.ts';
 import { kindOptions, kindSettingsOf } from '../../kindoptions.ts';
 import type { ChangedVm, VmChangeRequest } from '../../service/types.ts';
 import { namingOptions, ownOptions, ownSettingsOf, settingsOf, settingsOptions } from '../../settings.ts';
@@ -26,7 +26,7 @@ const vmSet = command({
   path: ['vm', 'set'],
   summary: 'Change settings of a VM after its deployment',
   description:
-    'It says what applies now and what waits for the next start of the guest (svc3 vm restart). Where a change needs another pod, it is refused for a VM without a persistent disk. A list that is given replaces the one before, and an empty one (--metadata=) takes out all of it; a port that cannot be had is refused. An empty --iso takes the medium out.',
+    'It says what applies now and what waits for the next start of the guest (svc3 vm restart). Where a change needs another pod, it is refused for a VM without a persistent disk. A list that is given replaces the one before, and an empty one (--metadata=) takes out all of it; a port that cannot be had is refused. An empty --iso takes the medium out. It waits 30 seconds at most; a change at which the operator has not looked by then stays, and is a failure of the command.',
   arguments: { name: { summary: 'Name of the VM', complete: 'vms' } },
   options: {
     ...settings,
@@ -60,6 +60,10 @@ const vmSet = command({
     const waiting = { wait: !options['no-wait'], signal, progress: (text: string) => out.progress(text) };
     const fate = `the change, if it was accepted, stays; ${later(name)}`;
     const changed = await namingOptions(() => tellingFate(vms.set(ns, name, request, waiting), fate));
+    if (!changed.isSeen && waiting.wait)
+      throw notInTime(
+        `change of VM ${name} was accepted, and the operator has not looked at it yet: ${later(name)}`,
+      );
     await out.done('vm', name, outcome(fields, changed));
   },
 });
@@ -112,7 +116,7 @@ const vmResize = command({
   path: ['vm', 'resize'],
   summary: 'Grow the disk of a VM',
   description:
-    'The disk only grows, in a running or a stopped VM. Where a guest agent allows it the file system of the guest grows too; the answer says what is left to do in the guest. A VM of a pool keeps the disk of its template.',
+    'The disk only grows, in a running or a stopped VM. Where a guest agent allows it the file system of the guest grows too; the answer says what is left to do in the guest. A VM of a pool keeps the disk of its template. It waits two minutes at most; a disk that has not grown by then goes on growing, and that is a failure of the command.',
   arguments: {
     name: { summary: 'Name of the VM', complete: 'vms' },
     gigabytes: { summary: 'New size in GiB' },

@@ -1,7 +1,7 @@
 /** The verbs of VMs that change their power state differ in nothing but their words. */
 import { type PowerCommand, powerVerbs } from '../../../wire/powercommands.ts';
 import { command, type Command, type Example } from '../../command.ts';
-import { tellingFate } from '../../fate.ts';
+import { notInTime, tellingFate } from '../../fate.ts';
 import { eachOf } from '../../several.ts';
 
 function powerCommand(
@@ -11,6 +11,8 @@ function powerCommand(
   return command({
     path: ['vm', verb],
     ...words,
+    description:
+      'It waits two minutes at most. What is not done by then goes on, and that is a failure: whoever needs it done looks again before going on.',
     arguments: { name: { summary: 'Names of the VMs', variadic: true, complete: 'vms' } },
     options: { 'no-wait': { kind: 'flag', summary: 'Return as soon as the command is accepted' } },
     async run(context, { arguments: { name: names }, options }) {
@@ -25,9 +27,9 @@ function powerCommand(
         context.ifInterrupted(`no longer waiting; ${verb} of VM ${name} goes on: ${shown}`);
         const fate = `${verb} of VM ${name}, if it was accepted, goes on: ${shown}`;
         const done = await tellingFate(vms.exec(ns, name, verb, waiting), fate);
-        const message = done
-          ? `VM ${name} was ${powerVerbs[verb].done}`
-          : `${verb} of VM ${name} was accepted`;
+        const accepted = `${verb} of VM ${name} was accepted`;
+        if (!done && waiting.wait) throw notInTime(`${accepted} and is not done yet: ${shown}`);
+        const message = done ? `VM ${name} was ${powerVerbs[verb].done}` : accepted;
         await out.done('vm', name, message);
       });
     },

@@ -110,7 +110,11 @@ async function resize(
     },
   });
   if (waited.kind === 'gone') throw new Svc3Error('NotFound', `vms "${name}" not found`);
-  if (waited.kind !== 'done') return undefined;
+  if (waited.kind !== 'done')
+    throw new Svc3Error(
+      'Timeout',
+      `the disk of VM ${name} is to have ${gib} GiB and has not grown yet: the same command says what has come of it`,
+    );
   const { diskGrowth } = waited.object.status ?? {};
   if (isGrown(waited.object)) return diskGrowth;
   throw new Svc3Error('Conflict', `VM ${name}: the disk has not grown: ${diskGrowth}`);
