@@ -46,8 +46,8 @@ export const diskReasons: readonly ReasonRow[] = [
       'Upload it again: `svc3 image upload`, an ISO `svc3 iso upload`.',
     ],
     WorkerFailed: [
-      'The worker pod failed, or the copy that the runner of the VM makes of its disk; the message quotes it.',
-      'Nothing; it is tried again with exponential backoff.',
+      'The worker pod failed, or the copy that the runner of the VM makes of its disk, or the registry has no room for the disk (a quota, or the largest upload that it takes); the message quotes it.',
+      'Nothing; it is tried again with exponential backoff. Where the registry has no room, make some there, or have its limit raised.',
     ],
     WorkerRefused: [
       'Quota, Pod Security or a webhook refused the worker pod, or another pod has its name; the message says which.',

@@ -152,7 +152,7 @@ export function createTransport(endpoint: RegistryEndpoint): RegistryTransport {
     const sending = { wanted, origin, agent, authorizer, registry: endpoint.registry };
     const reply = await repeated(() => sendOnce(sending), {
       mayRepeat: (status) => mayRepeat(wanted, status),
-      refused: async (answer) => refusalOf(answer, await wordsOf(answer.body), endpoint),
+      refused: async (answer) => refusalOf(answer, { words: await wordsOf(answer.body), wanted }, endpoint),
       signal: wanted.signal,
     });
     const isInDoubt = mayBeOfRouter(reply, wanted);
@@ -162,7 +162,7 @@ export function createTransport(endpoint: RegistryEndpoint): RegistryTransport {
     const words = await wordsOf(reply.body);
     if (isInDoubt) await assertRegistryAnswers(sending);
     if (isAccepted) return reply;
-    throw refusalOf(reply, words, endpoint);
+    throw refusalOf(reply, { words, wanted }, endpoint);
   }
 
   return {
@@ -311,17 +311,38 @@ function failureReason(error: unknown): Parameters<RegistryFailed>[1] | undefine
   return error instanceof Svc3Error ? error.reason : undefined;
 }
 
-/** `words`: as the registry has said them. */
+/** What a registry has answered a request with. */
+interface Said {
+  readonly wanted: RegistryRequest;
+  /** As the registry has said them. */
+  readonly words: string;
+}
+
+/**
+ * Whether a 403 says that there is no room for what is to be stored, and nothing of the login: Harbor (`DENIED`, "... will exceed the configured upper
+ * limit of ...") and Quay (`DENIED`, "Quota has been exceeded on namespace") answer so, and the distribution specification has no code for it. A name in
+ * such an answer may be "quota" as well.
+ */
+function isOverQuota(status: number, { wanted: { method }, words }: Said): boolean {
+  const isStored = method === 'POST' || method === 'PATCH' || method === 'PUT';
+  return status === 403 && isStored && /\bexceed/i.test(words) && /\bquota\b|\bupper limit\b/i.test(words);
+}
+
 function refusalOf(
   { status, headers }: RegistryReply,
-  words: string,
+  said: Said,
   { registry, credentials }: RegistryEndpoint,
 ): Svc3Error {
+  const { words } = said;
   const quoted = words.replaceAll(/\b(Basic|Bearer)\s+\S+/gi, '$1 ***');
   // Cut short at last: a half of a secret would not be found.
   const told = (credentials === undefined ? quoted : scrub(quoted, credentials)).slice(0, 300);
+  const quote = told === '' ? '' : ` (${told})`;
+  if (isOverQuota(status, said)) {
+    const message = `registry ${registry} has no room for it: a quota there is used up${quote}`;
+    return new Svc3Error('RequestEntityTooLarge', message, {});
+  }
   const reason = reasonByStatus[status] ?? (status >= 500 ? 'BadGateway' : 'BadRequest');
-  const said = told === '' ? '' : ` (${told})`;
   const seconds = isRetriable(status) ? secondsAskedFor(headers) : undefined;
   const wait = seconds === undefined ? '' : ` and asks to wait ${seconds} s`;
   const what =
@@ -332,7 +353,7 @@ function refusalOf(
         : status === 413
           ? 'takes no upload of this size: it, or a proxy before it, answered 413'
           : `answered ${status}${wait}`;
-  return new Svc3Error(reason, `registry ${registry} ${what}${said}`, {});
+  return new Svc3Error(reason, `registry ${registry} ${what}${quote}`, {});
 }
 
 /** Where each registry answers 200 or 401 (distribution specification, end-1), and nobody else. */

@@ -463,6 +463,32 @@ describe('a refusal', () => {
   });
 
   test.each([
+    // Harbor 2, Harbor before that, Quay, IBM Cloud Container Registry.
+    'adding 29.0 MiB of storage resource, which when updated to current usage of 152.4 MiB will exceed the configured upper limit of 160.0 MiB.',
+    'Quota exceeded when processing the request of adding 1.3 MiB',
+    'Quota has been exceeded on namespace',
+    'Your account has exceeded its image storage quota for the current month.',
+  ])('to store more, for a quota, is none of the credential: %s', async (message) => {
+    const errors = JSON.stringify({ errors: [{ code: 'DENIED', message }] });
+    registry.answers.set('/v2/a/manifests/1', saying(403, {}, errors));
+    const put = client.putManifest('a', '1', Buffer.from('{}'), mediaTypes.ociManifest);
+    await expect(put).rejects.toMatchObject({
+      reason: 'RequestEntityTooLarge',
+      message: `registry ${registry.address} has no room for it: a quota there is used up (DENIED: ${message})`,
+    });
+    // Nothing is stored by who reads.
+    await expect(client.manifest('a', '1')).rejects.toMatchObject({ reason: 'Forbidden' });
+  });
+
+  test('of what is called after quotas is one of the credential', async () => {
+    const message = 'requested access to the resource team/quota is denied';
+    const errors = JSON.stringify({ errors: [{ code: 'DENIED', message }] });
+    registry.answers.set('/v2/team/quota/manifests/1', saying(403, {}, errors));
+    const put = client.putManifest('team/quota', '1', Buffer.from('{}'), mediaTypes.ociManifest);
+    await expect(put).rejects.toMatchObject({ reason: 'Forbidden' });
+  });
+
+  test.each([
     ['', ''],
     ['<html>', ''],
     ['null', ''],

@@ -203,6 +203,28 @@ describe('work that fails', () => {
     expect(await failureOf(stored)).toMatchObject({ failedRequest });
   });
 
+  test('of a quota in the store is none of a credential', async () => {
+    await pushed(medium, 'team/tools');
+    const source = { type: 'remote', reference: `${address}/team/tools:in` } as const;
+    const full = await startHostileRegistry();
+    onTestFinished(() => full.close());
+    const message = 'adding 39.1 KiB of storage resource will exceed the configured upper limit of 1.0 KiB.';
+    full.answers.set(
+      '/v2/store/team/tools/blobs/uploads/',
+      (_request, response) =>
+        void response.writeHead(403).end(JSON.stringify({ errors: [{ code: 'DENIED', message }] })),
+    );
+    const how = { scheme: 'http', skipVerify: false } as const;
+    const stored = specOf(source, {
+      target: { registry: full.address, repository: 'store/team/tools', tag: 'v1' },
+      registries: { [address]: how, [full.address]: how },
+    });
+    expect(await failureOf(stored)).toMatchObject({
+      reason: 'WorkerFailed',
+      message: expect.stringContaining(message),
+    });
+  });
+
   test('tells of none where the disk is at fault', async () => {
     await pushed(Buffer.alloc(100), 'team/tools');
     const failure = await failureOf(specOf({ type: 'remote', reference: `${address}/team/tools:in` }));

@@ -13,9 +13,9 @@ import { memoryRegistry } from '../../registry/memoryregistry.ts';
 
 const hint = /; a cluster administrator adds or replaces the credential .*: svc3 regcred add$/;
 
-/** A client of a registry that answers everything with this status. */
-async function answering(status: number): Promise<RegistryClient> {
-  const server = createServer((_request, response) => void response.writeHead(status).end());
+/** A client of a registry that answers everything with this status and body. */
+async function answering(status: number, body = ''): Promise<RegistryClient> {
+  const server = createServer((_request, response) => void response.writeHead(status).end(body));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const registry = `127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -52,6 +52,16 @@ describe('what a registry answers', () => {
   ])('of anything else is told as it is: %i', async (status, reason) => {
     const client = await answering(status);
     expect(await failure(() => client.tags('team/debian'))).toMatchObject({ reason });
+  });
+
+  test('of a quota that is used up is told as that: another login would not help', async () => {
+    const said =
+      'adding 29.0 MiB of storage resource, which when updated to current usage of 152.4 MiB will exceed the configured upper limit of 160.0 MiB.';
+    const client = await answering(403, JSON.stringify({ errors: [{ code: 'DENIED', message: said }] }));
+    const { reason, message } = await failure(() => client.upload('team/debian'));
+    expect(reason).toBe('RequestEntityTooLarge');
+    expect(message).toContain(said);
+    expect(message).not.toContain('regcred');
   });
 
   test('is no other refusal of the same name', async () => {
