@@ -115,12 +115,23 @@ export const reasonTable: readonly ReasonRow[] = [
       'The kubelet rejected the pod; the message quotes it.',
       'Nothing; another place is looked for.',
     ],
+    PodNotPrepared: [
+      'The node had not prepared volumes and network of the pod five minutes after it had got it, and another node takes the VM.',
+      'Nothing; the VM gets a pod on that one. Look at the Events of the pod (`FailedCreatePodSandBox`, `FailedMount`), and cordon a node that prepares none.',
+    ],
   }),
   ...rows('VM', 'Prepared', 'True', {
     Prepared: ['The image has been pulled and the disk made.', nothing],
   }),
   ...rows('VM', 'Prepared', 'False', {
-    PullingImage: ['The node pulls the image.', waits],
+    PullingImage: [
+      'The node pulls the image. Where the message says that it may not have prepared volumes and network yet, its kubelet is older than 1.36, which does not tell one from the other.',
+      'Nothing; it goes on by itself. Where that lasts, look at the Events of the pod (`Pulling`, `FailedAttachVolume`, `FailedMount`, `FailedCreatePodSandBox`).',
+    ],
+    PodNotPrepared: [
+      'The node has had the pod for half a minute or more and has not prepared its volumes and network: nothing is pulled before that.',
+      'Look at the Events of the pod (`FailedAttachVolume`, `FailedMount`, `FailedCreatePodSandBox`) and mend what they name; it goes on by itself. A VM without claims is tried on another node that takes it after five minutes, each node once; a VM with a claim stays, as it would wait for its volume elsewhere too.',
+    ],
     ImagePullFailed: [
       'The node could not pull the image; the message quotes the kubelet.',
       'Check the reference and the registry credential.',

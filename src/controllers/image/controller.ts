@@ -20,7 +20,7 @@ import { createNamespaceRegistries } from './registries.ts';
 import { WorkBackoff } from './workbackoff.ts';
 import { hasMoved, type OpenRunnerExports } from './runner.ts';
 import type { ImageSettings } from './settings.ts';
-import { StartWaits } from './startwaits.ts';
+import { StartWaits } from '../startwaits.ts';
 import { createLiveUsers } from './users.ts';
 import { VanishedDisks } from './vanished.ts';
 

@@ -1,6 +1,7 @@
 import { isTrue } from '../../controller/conditions.ts';
 import { commitRefusal } from '../../api/committarget.ts';
 import { comesTooLate } from '../../api/diskcopies.ts';
+import type { Pod } from '../../api/core.ts';
 import { memoryRefusal } from '../../api/memory.ts';
 import type { Vm } from '../../api/vm.ts';
 import type { WorkFailed } from '../../api/worker.ts';
@@ -18,7 +19,7 @@ import {
   workId,
 } from './names.ts';
 import { repositoryPathOf, type DiskKind } from './repositorypath.ts';
-import type { StartWaits } from './startwaits.ts';
+import { type StartWaits, unpreparedMs } from '../startwaits.ts';
 import type { WorkBackoff } from './workbackoff.ts';
 import { type ImageSettings, workerPullsWith } from './settings.ts';
 import { cachedUsers } from './users.ts';
@@ -47,7 +48,7 @@ export function observe(parts: ObserveParts, disk: Disk, now: number): Observed 
   const worker =
     current === undefined
       ? undefined
-      : workerView(current, now, workerPullsWith(settings), startWaits.isOver(current));
+      : workerView(current, now, workerPullsWith(settings), isOverdue(current, startWaits));
   if (current !== undefined && id !== undefined && worker?.phase === 'Failed')
     countFailure(parts, id, current.metadata.uid, worker.failure);
   return {
@@ -66,6 +67,11 @@ export function observe(parts: ObserveParts, disk: Disk, now: number): Observed 
     retryAt: id === undefined ? 0 : backoff.retryAt(id),
     now,
   };
+}
+
+/** Whether the node of a worker pod has had time enough to prepare it. */
+function isOverdue(pod: Pod, startWaits: StartWaits): boolean {
+  return (startWaits.of(pod, undefined)?.forMs ?? 0) >= unpreparedMs;
 }
 
 /** A pod that has failed is seen in every pass until another takes its place. */

@@ -35,7 +35,7 @@ import {
   workId,
 } from './names.ts';
 import { LeftUploads } from './leftuploads.ts';
-import { isUnprepared } from './startwaits.ts';
+import { isUnprepared } from '../startwaits.ts';
 import { observe, type ObserveParts } from './observe.ts';
 import { formerPlaceOf, type RepositoryPath } from './repositorypath.ts';
 import { exportShare, forgetExport, startExport, startWorker, type PodWorkParts } from './podwork.ts';

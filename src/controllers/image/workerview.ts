@@ -2,7 +2,7 @@ import type { ContainerStatus, Pod, PodStatus } from '../../api/core.ts';
 import { annotations } from '../../api/meta.ts';
 import { WorkResult, type WorkFailed } from '../../api/worker.ts';
 import type { WorkerView } from './decide.ts';
-import { isUnprepared } from './startwaits.ts';
+import { isUnprepared } from '../startwaits.ts';
 import { workerContainer } from './workerpod.ts';
 
 /** A kubelet takes a pod away a moment after its grace period, which is in its `deletionTimestamp`; after this long there is none. */

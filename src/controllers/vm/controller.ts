@@ -28,6 +28,7 @@ import { readByUsers } from '../image/nameddisk.ts';
 import { accountPods, podNameIndex, vmsNamedBy } from './accounting.ts';
 import { DeployBackoff } from './deploybackoff.ts';
 import { VmExpectations } from './expectations.ts';
+import { StartWaits } from '../startwaits.ts';
 import { createLiveLists } from '../../controller/livelists.ts';
 import { isOfPool, isWithoutPod, poolIndex, waitsForGuest } from './facts/standby.ts';
 import { PoolClaims } from './pool/poolclaims.ts';
@@ -137,6 +138,7 @@ function createMemory(
     standbys: new Standbys(caches, new Neighbourhood(inventory)),
     expectations: new VmExpectations(caches.pods, monotonic),
     backoff: new DeployBackoff(monotonic),
+    startWaits: new StartWaits(monotonic),
     waiting: new WaitingVms(inventory, wake),
     resolutions: resolver === undefined ? undefined : new ImageResolutions(resolver, wake, monotonic),
     runners: openRunner === undefined ? undefined : new RunnerLinks(openRunner, wake, monotonic, settings),
@@ -149,7 +151,7 @@ function createReconciler(
   { client, recorder, settings }: Runtime<VmSettings>,
   parts: VmControllerParts,
   caches: Caches,
-  { inventory, standbys, expectations, backoff, waiting, resolutions, runners }: Memory,
+  { inventory, standbys, expectations, backoff, startWaits, waiting, resolutions, runners }: Memory,
 ): VmReconciler {
   const now = () => new Date();
   const monotonic = () => performance.now();
@@ -173,6 +175,7 @@ function createReconciler(
       images: (namespace) => caches.images.list(namespace),
       sources,
       expectations,
+      startWaits,
       pullSecretVersion,
       saveWaitMs: settings.saveWaitMs,
       now,
@@ -238,7 +241,7 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
   });
   // What nodes have left is counted before a VM is looked at.
   followCapacity(caches, memory, controller);
-  followVms(caches, controller);
+  followVms(caches, memory, controller);
   followSources(caches, memory, controller, parts.resolver);
   followPools(caches, controller);
   followControlKeys(caches, controller);
@@ -255,7 +258,7 @@ export function createVmController(runtime: Runtime<VmSettings>, parts: VmContro
 }
 
 /** A VM, its pod and its claim wake it; by their name: also what is not the VM's, and only in the way. */
-function followVms(caches: Caches, controller: Controller): void {
+function followVms(caches: Caches, { startWaits }: Memory, controller: Controller): void {
   const enqueueHolders = (claim: string) => {
     for (const vm of caches.vms.byIndex('claim', claim)) controller.enqueue(keyOf(vm));
   };
@@ -264,7 +267,10 @@ function followVms(caches: Caches, controller: Controller): void {
     // Another VM may have named a claim that was its.
     if (kind === 'deleted') for (const claim of claimIndex.claim(object)) enqueueHolders(claim);
   });
-  caches.pods.onChange(({ object }) => enqueueNamed(caches, controller, object));
+  caches.pods.onChange(({ kind, object }) => {
+    if (kind === 'deleted') startWaits.forget(object.metadata.uid);
+    enqueueNamed(caches, controller, object);
+  });
   caches.claims.onChange(({ kind, object }) => {
     if (kind === 'updated') return;
     const { name, namespace } = object.metadata;

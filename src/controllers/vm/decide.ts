@@ -16,7 +16,9 @@ import { isClaimed, isOfPool, isStandby, isUnclaimed } from './facts/standby.ts'
 import { hasStarted, startedInPod } from './facts/started.ts';
 import { deadlineMessage, startDeadline } from './facts/startdeadline.ts';
 import { turnedAway } from './facts/unbound.ts';
+import { type Preparation, preparation } from './facts/unprepared.ts';
 import { nodeOf } from '../../placement/podfacts.ts';
+import type { Unprepared } from '../startwaits.ts';
 
 /** What a pass sees of the cluster: caches only. */
 export interface Observed {
@@ -37,6 +39,8 @@ export interface Observed {
   readonly pullsWith: string;
   /** Whether the node of the pod does not answer: nobody there ends the pod. */
   readonly isNodeLost: boolean;
+  /** How long the node has not prepared the pod; undefined where it has, or the pod is on none. */
+  readonly unprepared: Unprepared | undefined;
   /** Images that the disk is still being saved for; only looked at where the VM is being deleted. */
   readonly unsaved: readonly string[];
   /** How long a deletion or a revert waits for Images, in milliseconds. */
@@ -48,6 +52,7 @@ export interface Observed {
 export type ReplaceReason =
   | 'RejectedByNode'
   | 'Unschedulable'
+  | 'PodNotPrepared'
   | 'PullRetry'
   | 'Changed'
   | 'Restarting'
@@ -108,12 +113,16 @@ export type PodPlan =
   | { readonly kind: 'take'; readonly pod: Pod }
   /** The pod is the VM's; its runner has not been told yet. */
   | { readonly kind: 'claim'; readonly pod: Pod; readonly settings: Resolved }
-  /** The pod lives: say what it does. `lookAgainMs`: after so many milliseconds it is to be elsewhere. */
+  /**
+   * The pod lives: say what it does. `lookAgainMs`: after so many milliseconds it is to be elsewhere, or something else is to be said of it. `elsewhere`: why
+   * it is to be on another node, where one takes it.
+   */
   | {
       readonly kind: 'report';
       readonly pod: Pod;
       readonly settings: Resolved;
       readonly lookAgainMs?: number | undefined;
+      readonly elsewhere?: string | undefined;
     };
 
 /** Deletion first, then the pod; a deadline that is over only where nothing seen says that the guest has run. */
@@ -156,7 +165,14 @@ function decidePod(observed: Observed): PodPlan {
     return { kind: 'replace', pod, reason: 'Changed', node: undefined, message };
   }
   if (!isClaimed(vm, pod)) return { kind: 'claim', pod, settings };
-  return { kind: 'report', pod, settings, lookAgainMs: turnedAway(pod, observed.now)?.leftMs };
+  const { leftMs, elsewhere } = awaitedPreparation(observed, pod);
+  const lookAgainMs = turnedAway(pod, observed.now)?.leftMs ?? leftMs;
+  return { kind: 'report', pod, settings, lookAgainMs, elsewhere };
+}
+
+/** On a node that does not answer nobody knows what it has prepared. */
+function awaitedPreparation({ unprepared, isNodeLost }: Observed, pod: Pod): Preparation {
+  return unprepared === undefined || isNodeLost ? {} : preparation(pod, unprepared);
 }
 
 /**

@@ -4,7 +4,7 @@ import type { Inventory } from '../../placement/inventory.ts';
 import { placeLeavingOut, type PlacedWithout } from '../../placement/leaveout.ts';
 import { place, type PlacementRequest } from '../../placement/place.ts';
 import { unpinned, type Unpinned } from '../../placement/unpinned.ts';
-import type { PodPlan } from './decide.ts';
+import type { PodPlan, ReplaceReason } from './decide.ts';
 import type { DeployBackoff } from './deploybackoff.ts';
 import type { VmMemory } from './vmmemory.ts';
 import { hasClaims } from './facts/claim.ts';
@@ -57,7 +57,19 @@ export class NodeChoice implements VmMemory {
     const { backoff } = this.#parts;
     const { uid } = vm.metadata;
     if (this.#isTriedAgain(vm, pod)) backoff.failed(uid);
-    else backoff.failed(uid, node, reason === 'Unschedulable' && node !== this.#homeOf(vm));
+    else backoff.failed(uid, node, reason === 'PodNotPrepared' || this.#isRefused(vm, reason, node));
+  }
+
+  #isRefused(vm: Vm, reason: ReplaceReason, node: string | undefined): boolean {
+    return reason === 'Unschedulable' && node !== this.#homeOf(vm);
+  }
+
+  /** Whether a node takes the VM that has not turned it away, were its pod not where it is. With all its ports: nothing is to be lost for another try. */
+  hasOther(vm: Vm, request: PlacementRequest, { metadata, spec }: Pod): boolean {
+    const { inventory, backoff } = this.#parts;
+    const avoid = new Set(backoff.avoided(vm.metadata.uid));
+    if (spec.nodeName !== undefined) avoid.add(spec.nodeName);
+    return inventory.without([metadata.uid], () => place(inventory, { ...request, avoid })).kind === 'placed';
   }
 
   #isTriedAgain({ metadata, status }: Vm, pod: Pod): boolean {

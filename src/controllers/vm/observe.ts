@@ -14,6 +14,7 @@ import { isLost } from './facts/podstate.ts';
 import { settingsOfPod } from './resolve/adoption.ts';
 import type { ResolveSources } from './resolve/resolve.ts';
 import { runnerPullsWith } from './settings.ts';
+import type { StartWaits } from '../startwaits.ts';
 
 export interface ObserverParts {
   readonly vms: Pick<Informer<Vm>, 'get'>;
@@ -22,6 +23,7 @@ export interface ObserverParts {
   readonly claims: Pick<Informer<PersistentVolumeClaim>, 'get'>;
   readonly sources: ResolveSources;
   readonly expectations: VmExpectations;
+  readonly startWaits: StartWaits;
   images(namespace: string): readonly Image[];
   /** resourceVersion of the pull Secret of a namespace. */
   pullSecretVersion(namespace: string): string | undefined;
@@ -55,6 +57,7 @@ export function observe(parts: ObserverParts, key: string): Observed | undefined
     pullSecretVersion: parts.pullSecretVersion(namespace),
     pullsWith: runnerPullsWith(sources.settings),
     isNodeLost: isLost(node),
+    unprepared: pod === undefined ? undefined : parts.startWaits.of(pod, node),
     unsaved: isDeleted ? unsavedImages(cached, parts.images(namespace)) : [],
     saveWaitMs,
     now: parts.now().getTime(),

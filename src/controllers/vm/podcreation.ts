@@ -120,6 +120,15 @@ export class PodCreation implements VmMemory {
     this.#parts.poolClaims.release(vmUid);
   }
 
+  /** Whether the VM could have a pod on another node, one that has not turned it away. */
+  hasOtherNode(vm: Vm, pod: Pod): boolean {
+    const { nodeChoice, settings, sources } = this.#parts;
+    const resolved = this.#settings(vm);
+    if (resolved.kind !== 'resolved') return false;
+    const memory = memoryToGoOnFrom(vm, resolved.effective, sources);
+    return nodeChoice.hasOther(vm, placementRequest(vm, resolved.effective, settings, memory), pod);
+  }
+
   /** The pod cannot run on its node. */
   noteTurnedAway(vm: Vm, plan: Extract<PodPlan, { kind: 'replace' }>): void {
     this.#parts.nodeChoice.noteTurnedAway(vm, plan);

@@ -10,7 +10,7 @@ import { ignoring } from '../../controller/ignoring.ts';
 import { isRefusal } from '../../controller/refusal.ts';
 import { messageOf, shortened } from '../../errors.ts';
 import type { EventRecorder, KubeClient, ReconcileResult } from '../../kube/types.ts';
-import { decide, type Observed, type Plan, type PodPlan } from './decide.ts';
+import { decide, type Observed, type Plan, type PodPlan, type ReplaceReason } from './decide.ts';
 import type { VmExpectations } from './expectations.ts';
 import { endGuest, type HoldPlan, letGo, stillWanted } from './life/deletion.ts';
 import { holdVm } from './life/finalizer.ts';
@@ -72,6 +72,9 @@ const conflictMs = 30_000;
 
 /** A deletion that kube-apiserver refuses is tried again after so many milliseconds. */
 const refusedMs = 60_000;
+
+/** Why a pod goes that its node does not run. */
+const ofNode: ReadonlySet<ReplaceReason> = new Set(['RejectedByNode', 'Unschedulable', 'PodNotPrepared']);
 
 /**
  * Plans for a VM that may have disks and whose pod is not looked after. One that lives is held when that has been done (`#keep`), and the claim of a
@@ -317,8 +320,7 @@ export class VmReconciler {
     const { podCreation, expectations } = this.#parts;
     if (expectations.isDeleted(plan.pod)) return;
     await this.#delete(plan.pod);
-    const isTurnedAway = plan.reason === 'RejectedByNode' || plan.reason === 'Unschedulable';
-    if (isTurnedAway) podCreation.noteTurnedAway(pass.observed.vm, plan);
+    if (ofNode.has(plan.reason)) podCreation.noteTurnedAway(pass.observed.vm, plan);
     pass.status = planStatus(pass.observed, plan);
   }
 
@@ -383,19 +385,29 @@ export class VmReconciler {
 
   /**
    * The pod stays: its size, claim, labels and keys follow the VM, its runner is asked and told what is due, and the answer becomes the status.
-   * It goes only where the guest's memory is on its claim, where the next start of the guest needs another pod, or where no node takes it and a guest of
-   * the VM's pool waits.
+   * It goes only where the guest's memory is on its claim, where the next start of the guest needs another pod, where its node does not prepare it and another
+   * node takes the VM, or where no node takes it and a guest of the VM's pool waits.
    *
    * @param failures - those of sizes: what they are to be can wait, and the runner is asked all the same
    */
   async #keep(
     pass: Pass,
-    { pod, settings, lookAgainMs }: Extract<PodPlan, { kind: 'report' }>,
+    { pod, settings, lookAgainMs, elsewhere }: Extract<PodPlan, { kind: 'report' }>,
     failures: Failures,
   ): Promise<ReconcileResult | void> {
     const { expectations, podCreation, podResize, runners } = this.#parts;
     const { vm, claim } = pass.observed;
     if (expectations.isDeleted(pod)) return undefined;
+    if (elsewhere !== undefined && podCreation.hasOtherNode(vm, pod)) {
+      const reason = 'PodNotPrepared';
+      return this.#replace(pass, {
+        kind: 'replace',
+        pod,
+        reason,
+        node: pod.spec.nodeName,
+        message: elsewhere,
+      });
+    }
     const noNodeTakesIt = isUntaken(pod) && waitsForGuest(vm);
     if (noNodeTakesIt && podCreation.promiseGuest(vm)) return this.#giveWay(vm, pod);
     const { waiting = [], effective } = settings;
@@ -444,13 +456,13 @@ export class VmReconciler {
   ): Promise<number | undefined> {
     const { claimGrowth, podCreation, observer } = this.#parts;
     const { runner } = pass;
-    const { vm, node, claim } = pass.observed;
+    const { vm, node, claim, unprepared } = pass.observed;
     const inForce =
       runner?.booted === undefined ? settings : settingsInForce(vm, pod, runner.booted, observer.sources);
     const resizeRefusal =
       room.kind === 'refused' ? { fields: fieldsWithoutRoom(settings), message: room.message } : undefined;
     const status = withDataRefusal(
-      reportPod({ vm, pod, node, runner, ...inForce, resizeRefusal, startsAfter }),
+      reportPod({ vm, pod, node, runner, unprepared, ...inForce, resizeRefusal, startsAfter }),
       dataRoom,
     );
     pass.status = status;

@@ -93,7 +93,8 @@ export async function alertWorld(options: AlertWorldOptions): Promise<AlertWorld
   const workers = runWorkers(client);
   const pulling = new Set<string>();
   kubelet.behave((pod) => {
-    if (pulling.has(pod.metadata.namespace)) return { kind: 'pending' };
+    if (pulling.has(pod.metadata.namespace))
+      return { kind: 'waiting', reason: 'ContainerCreating', message: '' };
     const podIP = pod.metadata.annotations?.['test/address'] ?? vmPods.addressOf(pod);
     if (podIP === undefined) return { kind: 'pending' };
     return { kind: vmPods.isReady(pod) ? 'run' : 'unready', podIP };

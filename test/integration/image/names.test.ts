@@ -9,7 +9,7 @@ import { applyStatus } from '../../../src/controller/status.ts';
 import type { Disk } from '../../../src/controllers/image/caches.ts';
 import { ImageReconciler } from '../../../src/controllers/image/reconciler.ts';
 import { createNamespaceRegistries } from '../../../src/controllers/image/registries.ts';
-import { StartWaits } from '../../../src/controllers/image/startwaits.ts';
+import { StartWaits } from '../../../src/controllers/startwaits.ts';
 import { WorkBackoff } from '../../../src/controllers/image/workbackoff.ts';
 import { createLiveUsers } from '../../../src/controllers/image/users.ts';
 import { VanishedDisks } from '../../../src/controllers/image/vanished.ts';

@@ -192,6 +192,7 @@ function reconcile(world: World, state: State, o: number, v: number): State | un
     pullSecretVersion: undefined,
     pullsWith: '',
     isNodeLost: false,
+    unprepared: undefined,
     unsaved: [],
     saveWaitMs: 0,
     now: 0,

@@ -1,5 +1,6 @@
 import { inherited } from '../../../api/template.ts';
 import type { Vm } from '../../../api/vm.ts';
+import { findCondition } from '../../../controller/conditions.ts';
 import { isReported } from './reported.ts';
 
 /** When a VM that has not booted yet is given up, in milliseconds since 1970; undefined where it never is, and where nothing has been reported of it. */
@@ -38,8 +39,14 @@ function secondsOf({ spec, status }: Vm): number | undefined {
   );
 }
 
+/** Ready alone does not say what a VM that is being started waits for: the conditions of its steps do. */
+const whyNotBooted = ['Ready', 'Scheduled', 'Prepared', 'Booted'];
+
 export function deadlineMessage(vm: Vm): string {
   const seconds = secondsOf(vm) ?? 0;
-  const why = vm.status?.conditions?.find(({ type }) => type === 'Ready')?.message ?? '';
+  const why =
+    whyNotBooted
+      .map((type) => findCondition(vm.status?.conditions, type))
+      .find((one) => one !== undefined && one.status !== 'True' && one.message !== '')?.message ?? '';
   return `the VM did not boot within ${seconds} seconds and is deleted${why === '' ? '' : `: ${why}`}`;
 }

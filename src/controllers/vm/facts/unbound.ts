@@ -61,6 +61,7 @@ function graceMsOf(pod: Pod, reason: string | undefined): number | undefined {
     : undefined;
 }
 
-function mountsClaim({ spec }: Pod): boolean {
+/** Whether the pod has volumes of claims: they are where it is. */
+export function mountsClaim({ spec }: Pod): boolean {
   return spec.volumes?.some(({ persistentVolumeClaim }) => persistentVolumeClaim !== undefined) === true;
 }

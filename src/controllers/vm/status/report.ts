@@ -23,6 +23,8 @@ import {
   runnerStatus,
 } from '../facts/podstate.ts';
 import { isUntaken, unboundMessage, volumeMessage } from '../facts/unbound.ts';
+import { slowPreparation } from '../facts/unprepared.ts';
+import type { Unprepared } from '../../startwaits.ts';
 import { powerStep } from '../runner/power.ts';
 import type { RunnerObservation } from '../runner/runners.ts';
 import { startedByRunner, startedInPod } from '../facts/started.ts';
@@ -44,6 +46,8 @@ export interface PodReport {
   readonly pod: Pod;
   readonly node: Node | undefined;
   readonly runner: RunnerObservation | undefined;
+  /** How long the node has not prepared the pod. */
+  readonly unprepared?: Unprepared | undefined;
   readonly effective: EffectiveSettings;
   readonly warnings: readonly string[];
   /** Fields of spec that wait for the guest's next start. */
@@ -249,7 +253,10 @@ const imageFaults: Readonly<Record<string, string>> = {
   ArchitectureUnsupported: 'ArchitectureMismatch',
 };
 
-function preparedCondition({ pod, runner }: PodReport, scheduled: ConditionDraft): ConditionDraft {
+function preparedCondition(
+  { vm, pod, runner, unprepared }: PodReport,
+  scheduled: ConditionDraft,
+): ConditionDraft {
   const failure = pullFailure(pod);
   if (failure !== undefined) return condition('False', 'ImagePullFailed', failure);
   const state = runner?.state;
@@ -263,7 +270,8 @@ function preparedCondition({ pod, runner }: PodReport, scheduled: ConditionDraft
   if (unbound !== undefined)
     return condition('False', hasNoVerdict ? 'AwaitingScheduler' : 'Unschedulable', unbound);
   if ((runnerStatus(pod)?.restartCount ?? 0) > 0) return condition('True', 'Prepared', 'the image is there');
-  return condition('False', 'PullingImage', 'the node pulls the image');
+  const slow = slowPreparation(vm, pod, unprepared);
+  return condition('False', slow?.reason ?? 'PullingImage', slow?.message ?? 'the node pulls the image');
 }
 
 /** Reasons of the runner with a condition of their own. */

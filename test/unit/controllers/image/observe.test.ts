@@ -6,7 +6,7 @@ import type { Disk } from '../../../../src/controllers/image/caches.ts';
 import { decide } from '../../../../src/controllers/image/decide.ts';
 import { workerPodName, workId } from '../../../../src/controllers/image/names.ts';
 import { observe } from '../../../../src/controllers/image/observe.ts';
-import { StartWaits } from '../../../../src/controllers/image/startwaits.ts';
+import { StartWaits } from '../../../../src/controllers/startwaits.ts';
 import { WorkBackoff } from '../../../../src/controllers/image/workbackoff.ts';
 import type { RegistryFailed } from '../../../../src/registry/transport.ts';
 import { aVm, aCondition, effective } from '../vm/builders.ts';

@@ -9,7 +9,7 @@ import type { Disk } from '../../../../src/controllers/image/caches.ts';
 import { workerPodName, workId } from '../../../../src/controllers/image/names.ts';
 import { ImageReconciler, type ImageReconcilerParts } from '../../../../src/controllers/image/reconciler.ts';
 import { VanishedDisks } from '../../../../src/controllers/image/vanished.ts';
-import { StartWaits } from '../../../../src/controllers/image/startwaits.ts';
+import { StartWaits } from '../../../../src/controllers/startwaits.ts';
 import { WorkBackoff } from '../../../../src/controllers/image/workbackoff.ts';
 import { Svc3Error } from '../../../../src/errors.ts';
 import { sha256 } from '../../../../src/registry/manifest.ts';

@@ -35,7 +35,14 @@ const asleep = aVm({
   status: { powerState: 'Suspended', suspendedTo: 'Disk' },
 });
 const pullsWith = runnerPullsWith(vmSettings());
-const calm = { surplus: undefined, pullsWith, isNodeLost: false, unsaved: [], saveWaitMs: 3_600_000 };
+const calm = {
+  surplus: undefined,
+  pullsWith,
+  isNodeLost: false,
+  unprepared: undefined,
+  unsaved: [],
+  saveWaitMs: 3_600_000,
+};
 
 const ofPool = { image: undefined, cpu: undefined, memory: undefined, pool: 'ci' } as const;
 const goingPod = aPod({ metadata: { deletionTimestamp: deleted, ownerReferences: foreign } });
@@ -685,6 +692,56 @@ rows.push(
     },
   },
 );
+
+describe('a pod that its node does not prepare', () => {
+  const pod = aPod({
+    nodeName: 'n1',
+    status: { conditions: [{ type: 'PodReadyToStartContainers', status: 'False' }] },
+  });
+  const state = { name: 'state', persistentVolumeClaim: { claimName: 'svc3-vm-web' } };
+  const onClaim = { ...pod, spec: { ...pod.spec, volumes: [state] } };
+  const ranBefore = aPod({
+    nodeName: 'n1',
+    status: {
+      ...pod.status,
+      containerStatuses: [
+        { name: 'runner', ready: false, restartCount: 1, image: '', imageID: '', state: { waiting: {} } },
+      ],
+    },
+  });
+  const seen = { vm: aVm(), settings: believed, node: undefined, claim: undefined, now, ...calm };
+  const planOf = (forMs: number, more: Partial<Observed> = {}) =>
+    decide({ ...seen, pod, pullSecretVersion: undefined, unprepared: { forMs, isCertain: true }, ...more });
+  const elsewhere =
+    'node n1 has not prepared volumes and network of pod svc3-vm-web in five minutes, and another node takes the VM';
+
+  test.each([
+    ['is soon told of', 10_000, { lookAgainMs: 20_000, elsewhere: undefined }],
+    ['is waited for', 30_000, { lookAgainMs: 270_000, elsewhere: undefined }],
+    ['is waited for as long as five minutes', 299_999, { lookAgainMs: 1, elsewhere: undefined }],
+    [
+      'is to be elsewhere after that, as soon as a node takes it',
+      300_000,
+      { lookAgainMs: 60_000, elsewhere },
+    ],
+  ])('%s: %i ms', (_sentence, forMs, expected) => {
+    expect(planOf(forMs)).toMatchObject({ kind: 'report', ...expected });
+  });
+
+  test.each<[sentence: string, more: Partial<Observed>]>([
+    ['whose volume would be waited for elsewhere too', { pod: onClaim }],
+    ['whose image may be on its way', { unprepared: { forMs: 3_600_000, isCertain: false } }],
+    ['whose node does not answer', { isNodeLost: true }],
+    ['which has the disk of a guest that ran there', { pod: ranBefore }],
+  ])('stays where it is: one %s', (_sentence, more) => {
+    const plan = planOf(3_600_000, more);
+    expect(plan).toMatchObject({ kind: 'report', lookAgainMs: undefined, elsewhere: undefined });
+  });
+
+  test('is told of where it stays', () => {
+    expect(planOf(10_000, { pod: onClaim })).toMatchObject({ lookAgainMs: 20_000 });
+  });
+});
 
 describe('decide', () => {
   test.each(rows)(

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Pod } from '../../../../src/api/core.ts';
+import { StartWaits } from '../../../../src/controllers/startwaits.ts';
 import { podNameOf, podNamesOf } from '../../../../src/controllers/vm/names.ts';
 import { observe, type ObserverParts } from '../../../../src/controllers/vm/observe.ts';
 import { vmSettings } from '../../../support/operator.ts';
@@ -23,6 +24,7 @@ function podSeen(pods: readonly Pod[]): Pod | undefined {
     },
     images: () => [],
     pullSecretVersion: () => undefined,
+    startWaits: new StartWaits(() => 0),
     saveWaitMs: 0,
     now: () => new Date(0),
   };

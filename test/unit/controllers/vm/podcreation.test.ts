@@ -236,6 +236,56 @@ describe('a VM', () => {
     expect(nodeOfPod()).toBe('n1');
   });
 
+  describe('whose node does not prepare its pod', () => {
+    const pod = aVmPod({ nodeName: 'n1' });
+    const onN1 = aPod('pod-uid', 'n1', { cpu: 1 });
+    const unprepared = (node: string) => turnedAway(node, 'PodNotPrepared', '');
+    const nodeSelectorTerms = [{ matchExpressions: [{ key: 'ssd', operator: 'Exists' as const }] }];
+    const onlySsd = {
+      affinity: {
+        nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } },
+      },
+    };
+
+    beforeEach(() => {
+      inventory.setNode(aNode('n1'));
+      inventory.setPod(onN1);
+    });
+
+    test.each<[boolean, string, () => unknown, Partial<EffectiveSettings>]>([
+      [false, 'there is no other', () => undefined, {}],
+      [true, 'there is one', () => inventory.setNode(aNode('n2')), {}],
+      [false, 'the other is full', () => inventory.setNode(aNode('n2', { cpu: 0 })), {}],
+      [false, 'it is to be on that node', () => inventory.setNode(aNode('n2')), { nodeName: 'n1' }],
+      [
+        false,
+        'only that one has its GPU',
+        () => inventory.setNode(aNode('n2')),
+        { gpuPassthrough: 'Enabled' },
+      ],
+      [false, 'only that one has its label', () => inventory.setNode(aNode('n2')), onlySsd],
+    ])('could be elsewhere: %s, where %s', (could, _sentence, happens, settings) => {
+      inventory.setNode(aNode('n1', { labels: { ssd: '' } }));
+      happens();
+      expect(podCreation().hasOtherNode(placed({}, settings), pod)).toBe(could);
+      expect(inventory.node('n1')?.used.some((amount) => amount > 0)).toBe(true);
+    });
+
+    test('is tried on each node once, however long that takes', async () => {
+      inventory.setNode(aNode('n2'));
+      const creation = podCreation();
+      const vm = placed();
+      expect(creation.hasOtherNode(vm, pod)).toBe(true);
+      creation.noteTurnedAway(vm, unprepared('n1'));
+      nowMs += 600_000;
+      await deploy(vm, creation);
+      expect(nodeOfPod()).toBe('n2');
+      expect(creation.hasOtherNode(vm, aVmPod({ nodeName: 'n2' }))).toBe(false);
+      creation.noteAlive('vm-uid', { isBound: true, isReady: true });
+      expect(creation.hasOtherNode(vm, aVmPod({ nodeName: 'n2' }))).toBe(true);
+    });
+  });
+
   describe('with a disk of its own and another node that it may prefer', () => {
     const persistent = { disk: { storage: 'Persistent' as const, size: '1Gi' } };
     const withLabel = [{ key: 'ssd', operator: 'Exists' as const }];

@@ -5,6 +5,7 @@ import type { EffectiveSettings, Vm, VmStatus } from '../../../../src/api/vm.ts'
 import { asleepDraft } from '../../../../src/controllers/vm/status/pending.ts';
 import type { ClaimRoom } from '../../../../src/controllers/vm/pod/claimgrowth.ts';
 import { VmExpectations } from '../../../../src/controllers/vm/expectations.ts';
+import { StartWaits } from '../../../../src/controllers/startwaits.ts';
 import { unmetMs, VmReconciler, type VmReconcilerParts } from '../../../../src/controllers/vm/reconciler.ts';
 import { StatusWriter } from '../../../../src/controllers/vm/status/statuswriter.ts';
 import type { RunnerState } from '../../../../src/api/runner.ts';
@@ -53,6 +54,10 @@ const releaseGuest = vi.fn();
 const claimIt = vi.fn((): ClaimAnswer => ({ kind: 'asking', message: 'no contact' }));
 const event = vi.fn();
 let nodeReady: 'True' | 'Unknown';
+/** Milliseconds of the clock that waits for nodes are counted by. */
+let waitedMs: number;
+let hasOtherNode: boolean;
+const noteTurnedAway = vi.fn();
 
 function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
   const pods = { get: () => pod, onChange: () => undefined };
@@ -75,12 +80,16 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
       nodes: {
         get: (): Node => ({
           metadata: storedMeta({ name: 'n1' }),
-          status: { conditions: [{ type: 'Ready', status: nodeReady }] },
+          status: {
+            conditions: [{ type: 'Ready', status: nodeReady }],
+            nodeInfo: { kubeletVersion: 'v1.36.3' } as never,
+          },
         }),
       },
       claims: { get: () => claim },
       sources: { settings: vmSettings() },
       expectations,
+      startWaits: new StartWaits(() => waitedMs),
       images: () => images,
       pullSecretVersion: () => undefined,
       saveWaitMs,
@@ -92,6 +101,8 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
       noteAlive: () => undefined,
       isChosenHere: () => isChosenHere,
       noteGivenUp,
+      hasOtherNode: () => hasOtherNode,
+      noteTurnedAway,
       promiseGuest: () => guestWaits,
       releaseGuest,
       asleep: asleepDraft,
@@ -135,6 +146,8 @@ beforeEach(() => {
   isChosenHere = true;
   guestWaits = false;
   nodeReady = 'True';
+  waitedMs = 0;
+  hasOtherNode = false;
   vm = aVm({ metadata: { ...aVm().metadata, ...held }, status: { effective } });
   pod = aPod({ nodeName: 'n1', status: runningStatus(true) });
 });
@@ -241,6 +254,54 @@ describe('a pass', () => {
     pod = aPod({ status: { nominatedNodeName: 'n1', conditions } });
     expect((await aReconciler().reconcile('team/web'))?.requeueAfterMs).toBe(240_000);
     expect(remove).not.toHaveBeenCalled();
+  });
+
+  describe('over a pod that its node does not prepare', () => {
+    const message =
+      'node n1 has not prepared volumes and network of pod svc3-vm-web in five minutes, and another node takes the VM';
+
+    beforeEach(() => {
+      const conditions = [{ type: 'PodReadyToStartContainers', status: 'False' as const }];
+      pod = aPod({ nodeName: 'n1', status: { phase: 'Pending', conditions } });
+    });
+
+    test('waits five minutes by its own clock, and looks again until another node takes the VM', async () => {
+      const reconciler = aReconciler();
+      const pass = async (at: number) => {
+        waitedMs = at;
+        return (await reconciler.reconcile('team/web'))?.requeueAfterMs;
+      };
+      expect(await pass(7_000)).toBe(30_000);
+      hasOtherNode = true;
+      expect(await pass(306_999)).toBe(1);
+      hasOtherNode = false;
+      expect(await pass(307_000)).toBe(60_000);
+      expect(remove).not.toHaveBeenCalled();
+      hasOtherNode = true;
+      await pass(367_000);
+      expect(remove).toHaveBeenCalledExactlyOnceWith(
+        expect.anything(),
+        { name: 'svc3-vm-web', namespace: 'team' },
+        { uid: 'pod-uid', resourceVersion: '5' },
+      );
+      const plan = { reason: 'PodNotPrepared', node: 'n1', message };
+      expect(noteTurnedAway).toHaveBeenCalledExactlyOnceWith(
+        expect.anything(),
+        expect.objectContaining(plan),
+      );
+      expect(readyOf()).toMatchObject({ status: 'False', reason: 'PodNotPrepared', message });
+    });
+
+    test('says soon that it is not prepared', async () => {
+      const reconciler = aReconciler();
+      await reconciler.reconcile('team/web');
+      waitedMs = 30_000;
+      await reconciler.reconcile('team/web');
+      const prepared = apply.mock.calls
+        .at(-1)?.[1]
+        .status?.conditions?.find(({ type }) => type === 'Prepared');
+      expect(prepared).toMatchObject({ status: 'False', reason: 'PodNotPrepared' });
+    });
   });
 
   describe('over a VM of a pool whose own pod is left to kube-scheduler', () => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { VmStatus } from '../../../../../src/api/vm.ts';
-import { startDeadline } from '../../../../../src/controllers/vm/facts/startdeadline.ts';
+import { deadlineMessage, startDeadline } from '../../../../../src/controllers/vm/facts/startdeadline.ts';
 import { aCondition, aVm, effective } from '../builders.ts';
 
 /** Created at 10:00:00. */
@@ -47,4 +47,18 @@ test('that of its VMConfig or VMPool holds before the VM is placed, and its own 
   expect(startDeadline({ ...ofConfig, status: { effective, planned } })).toBeUndefined();
   // It has taken its own out since.
   expect(startDeadline(aVm({ status: { planned } }))).toBeUndefined();
+});
+
+test('what a VM has waited for is told of it: by Ready, else by the first of its steps that is not done', () => {
+  const told = (type: string, message: string, status: 'True' | 'False' = 'False') =>
+    aCondition(type, { status, message });
+  const messageOf = (...conditions: ReturnType<typeof aCondition>[]) =>
+    deadlineMessage(aVm({ spec: { startDeadlineSeconds: 60 }, status: { conditions } }));
+  const deleted = 'the VM did not boot within 60 seconds and is deleted';
+  const steps = [told('Scheduled', 'placed on node n1', 'True'), told('Prepared', 'no network yet')];
+  expect(messageOf(told('Ready', ''), ...steps, told('Booted', 'QEMU is being started'))).toBe(
+    `${deleted}: no network yet`,
+  );
+  expect(messageOf(...steps, told('Ready', 'no answer'))).toBe(`${deleted}: no answer`);
+  expect(messageOf(told('Ready', ''))).toBe(deleted);
 });

@@ -17,6 +17,7 @@ const nothing: Observed = {
   pullSecretVersion: undefined,
   pullsWith: '',
   isNodeLost: false,
+  unprepared: undefined,
   unsaved: [],
   saveWaitMs: 0,
   now: 0,
@@ -53,6 +54,12 @@ test.each<[sentence: string, plan: Given, given: Partial<Observed>, expected: st
     { ...replace, reason: 'RejectedByNode' },
     {},
     ['ready=False/RejectedByNode: why', 'scheduled=False/RejectedByNode: why'],
+  ],
+  [
+    'a pod that its node does not prepare',
+    { ...replace, reason: 'PodNotPrepared' },
+    {},
+    ['ready=False/PodNotPrepared: why', 'scheduled=False/PodNotPrepared: why'],
   ],
   [
     'a pod that is ended since nobody could tell its guest whose it is',

@@ -719,6 +719,56 @@ describe('what is reported of a pod', () => {
     expect(draft.conditions.booted?.message).toBe(words);
   });
 
+  describe('that its node does not prepare', () => {
+    const pod = bound({ conditions: [{ type: 'PodReadyToStartContainers', status: 'False' }] });
+    const preparedOf = (unprepared: PodReport['unprepared'], status?: VmStatus) => {
+      const vm = aVm(status === undefined ? {} : { status });
+      const given = { vm, pod, node: undefined, runner: undefined, effective, warnings: [] };
+      return reportPod({ ...given, unprepared }).conditions.prepared;
+    };
+    const usual = { status: 'False', reason: 'PullingImage', message: 'the node pulls the image' };
+    const message =
+      'node n1 has not prepared volumes and network of pod svc3-vm-web yet; the Events of the pod say more';
+    const unprepared = { status: 'False', reason: 'PodNotPrepared', message };
+
+    test('it is said after half a minute that nothing is pulled', () => {
+      expect(preparedOf({ forMs: 29_999, isCertain: true })).toEqual(usual);
+      expect(preparedOf({ forMs: 30_000, isCertain: true })).toEqual(unprepared);
+    });
+
+    test('it is said that nobody knows which where its kubelet tells of the image alone', () => {
+      expect(preparedOf({ forMs: 29_999, isCertain: false })).toEqual(usual);
+      expect(preparedOf({ forMs: 30_000, isCertain: false })).toEqual({
+        status: 'False',
+        reason: 'PullingImage',
+        message:
+          'node n1 pulls the image, or has not prepared volumes and network of pod svc3-vm-web yet; the Events of the pod say which',
+      });
+    });
+
+    test('it goes on to be said by an operator that has just begun, of this node and no other', () => {
+      const said = (node: string) => ({
+        conditions: [
+          aCondition('Prepared', {
+            status: 'False',
+            reason: 'PodNotPrepared',
+            message: message.replace('n1', node),
+          }),
+        ],
+      });
+      expect(preparedOf({ forMs: 0, isCertain: true }, said('n1'))).toEqual(unprepared);
+      expect(preparedOf({ forMs: 0, isCertain: true }, said('n2'))).toEqual(usual);
+    });
+
+    test('nothing else that is known of it is left out for that', () => {
+      const failing = bound(waiting('ImagePullBackOff', 'no such image'));
+      const given = { vm: aVm(), node: undefined, runner: undefined, effective, warnings: [] };
+      const unprepared = { forMs: 60_000, isCertain: true };
+      const { conditions } = reportPod({ ...given, pod: failing, unprepared });
+      expect(conditions.prepared).toMatchObject({ reason: 'ImagePullFailed', message: 'no such image' });
+    });
+  });
+
   test('a guest that is off has the words of its runner', () => {
     const runner = observed({ state: stopped('GuestShutdown') });
     const { draft } = draftOf({ sentence: '', rows: [], pod: unready, runner });
