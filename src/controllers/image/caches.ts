@@ -1,10 +1,19 @@
 import { configNamespaceIndex } from '../../api/configkey.ts';
-import type { PersistentVolumeClaim, Pod } from '../../api/core.ts';
+import type { Node, PersistentVolumeClaim, Pod } from '../../api/core.ts';
 import { diskClaimSelector } from '../../api/diskimage.ts';
 import type { Image, Iso } from '../../api/image.ts';
 import { labels } from '../../api/meta.ts';
 import { controllerOf } from '../../api/owner.ts';
-import { images, isos, persistentVolumeClaims, pods, vmConfigs, vmPools, vms } from '../../api/resources.ts';
+import {
+  images,
+  isos,
+  nodes,
+  persistentVolumeClaims,
+  pods,
+  vmConfigs,
+  vmPools,
+  vms,
+} from '../../api/resources.ts';
 import type { Vm } from '../../api/vm.ts';
 import type { VmConfig } from '../../api/vmconfig.ts';
 import type { VmPool } from '../../api/vmpool.ts';
@@ -24,6 +33,7 @@ export interface ImageCaches {
   readonly vmPools: Informer<VmPool>;
   /** Of disks of VMs, those that are gone too. */
   readonly claims: Informer<PersistentVolumeClaim>;
+  readonly nodes: Pick<Informer<Node>, 'get'>;
   /** Worker pods only. */
   readonly pods: Informer<Pod>;
   podsOf(disk: Disk): readonly Pod[];
@@ -47,6 +57,7 @@ export function createImageCaches(informers: Informers, kind: DiskKind): ImageCa
     vmConfigs: informers.get(vmConfigs),
     vmPools: informers.get(vmPools),
     claims: informers.get(persistentVolumeClaims, { labelSelector: diskClaimSelector }),
+    nodes: informers.get(nodes),
     pods: workers,
     podsOf: ({ metadata }) => workers.byIndex(byOwner, metadata.uid),
   };

@@ -19,7 +19,7 @@ import {
   workId,
 } from './names.ts';
 import { repositoryPathOf, type DiskKind } from './repositorypath.ts';
-import { type StartWaits, unpreparedMs } from '../startwaits.ts';
+import type { StartWaits, Unprepared } from '../startwaits.ts';
 import type { WorkBackoff } from './workbackoff.ts';
 import { type ImageSettings, workerPullsWith } from './settings.ts';
 import { cachedUsers } from './users.ts';
@@ -37,7 +37,7 @@ export interface ObserveParts {
 
 /** One frozen view of a disk and of all that it depends on, from memory. */
 export function observe(parts: ObserveParts, disk: Disk, now: number): Observed {
-  const { kind, caches, settings, backoff, startWaits } = parts;
+  const { kind, caches, settings, backoff } = parts;
   const { name, namespace } = disk.metadata;
   const { store } = settings;
   const path = store.url === '' ? undefined : repositoryPathOf(store, kind, namespace, name);
@@ -48,7 +48,7 @@ export function observe(parts: ObserveParts, disk: Disk, now: number): Observed 
   const worker =
     current === undefined
       ? undefined
-      : workerView(current, now, workerPullsWith(settings), isOverdue(current, startWaits));
+      : workerView(current, now, workerPullsWith(settings), unpreparedOf(parts, current));
   if (current !== undefined && id !== undefined && worker?.phase === 'Failed')
     countFailure(parts, id, current.metadata.uid, worker.failure);
   return {
@@ -69,9 +69,9 @@ export function observe(parts: ObserveParts, disk: Disk, now: number): Observed 
   };
 }
 
-/** Whether the node of a worker pod has had time enough to prepare it. */
-function isOverdue(pod: Pod, startWaits: StartWaits): boolean {
-  return (startWaits.of(pod, undefined)?.forMs ?? 0) >= unpreparedMs;
+function unpreparedOf({ caches, startWaits }: ObserveParts, pod: Pod): Unprepared | undefined {
+  const { nodeName } = pod.spec;
+  return startWaits.of(pod, nodeName === undefined ? undefined : caches.nodes.get(nodeName));
 }
 
 /** A pod that has failed is seen in every pass until another takes its place. */

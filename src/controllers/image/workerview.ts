@@ -2,8 +2,14 @@ import type { ContainerStatus, Pod, PodStatus } from '../../api/core.ts';
 import { annotations } from '../../api/meta.ts';
 import { WorkResult, type WorkFailed } from '../../api/worker.ts';
 import type { WorkerView } from './decide.ts';
-import { isUnprepared } from '../startwaits.ts';
+import { type Unprepared, unpreparedMs } from '../startwaits.ts';
 import { workerContainer } from './workerpod.ts';
+
+/**
+ * The time of a node whose kubelet does not tell whether it pulls the worker's image meanwhile, in milliseconds: over a slow link that takes longer than volumes
+ * and network, and another worker would begin anew.
+ */
+const unpulledMs = 1_800_000;
 
 /** A kubelet takes a pod away a moment after its grace period, which is in its `deletionTimestamp`; after this long there is none. */
 const silentMs = 60_000;
@@ -21,9 +27,9 @@ export function lostAt({ metadata }: Pod): number | undefined {
  * What a worker pod has come to, from what its kubelet says.
  *
  * @param pullsWith - what the image of one that is made now is pulled with
- * @param isOverdue - its node has had time enough to prepare it (`StartWaits`)
+ * @param unprepared - how long its node has not prepared it (`StartWaits`)
  */
-export function workerView(pod: Pod, now: number, pullsWith: string, isOverdue = false): WorkerView {
+export function workerView(pod: Pod, now: number, pullsWith: string, unprepared?: Unprepared): WorkerView {
   const lost = lostAt(pod);
   if (lost !== undefined) return { phase: 'Deleting', lostAt: lost };
   const { status = {} } = pod;
@@ -44,12 +50,19 @@ export function workerView(pod: Pod, now: number, pullsWith: string, isOverdue =
   if (isHeldUp(container) && pod.metadata.annotations?.[annotations.pullsWith] !== pullsWith)
     return { phase: 'Outdated' };
   const isRunning = container?.state?.running !== undefined;
-  if (isOverdue && !isRunning) return { phase: 'Failed', failure: unprepared(pod), finishedAt: now };
+  if (isOverdue(unprepared) && !isRunning)
+    return { phase: 'Failed', failure: notPrepared(pod), finishedAt: now };
   return {
     phase: isRunning ? 'Running' : 'Waiting',
-    message: isRunning ? 'a worker pod is at work' : waitingMessage(pod, now),
+    message: isRunning ? 'a worker pod is at work' : waitingMessage(pod, now, unprepared),
     address: status.podIP,
   };
+}
+
+/** Whether the node has had time enough to prepare the pod. */
+function isOverdue(unprepared: Unprepared | undefined): boolean {
+  if (unprepared === undefined) return false;
+  return unprepared.forMs >= (unprepared.isCertain ? unpreparedMs : unpulledMs);
 }
 
 /** The worker's last words; undefined where they are somebody else's. */
@@ -88,7 +101,7 @@ function unexplained(
   };
 }
 
-function unprepared({ spec }: Pod): WorkFailed {
+function notPrepared({ spec }: Pod): WorkFailed {
   return {
     result: 'Failed',
     reason: 'WorkerFailed',
@@ -105,7 +118,7 @@ function isHeldUp(container: ContainerStatus | undefined): boolean {
   return reason !== undefined && reason !== 'ContainerCreating';
 }
 
-function waitingMessage(pod: Pod, now: number): string {
+function waitingMessage(pod: Pod, now: number, unprepared: Unprepared | undefined): string {
   const { status } = pod;
   const [container] = status?.containerStatuses ?? [];
   const unscheduled = status?.conditions?.find(
@@ -114,7 +127,7 @@ function waitingMessage(pod: Pod, now: number): string {
   const { reason, message } = container?.state?.waiting ?? {};
   const why = isHeldUp(container)
     ? [reason, message].filter((part) => part !== undefined && part !== '').join(': ')
-    : (unscheduled?.message ?? slowStep(pod, now));
+    : (unscheduled?.message ?? slowStep(pod, now, unprepared));
   return `waiting for the worker pod${why === undefined ? '' : `: ${why}`}`.slice(0, 1024);
 }
 
@@ -122,14 +135,17 @@ function waitingMessage(pod: Pod, now: number): string {
 const slowMs = 30_000;
 
 /** What a pod waits for of which only its Events tell more; undefined as long as that is usual. */
-function slowStep(pod: Pod, now: number): string | undefined {
+function slowStep(pod: Pod, now: number, unprepared: Unprepared | undefined): string | undefined {
   const { metadata, spec } = pod;
   const created = Date.parse(metadata.creationTimestamp ?? '');
   if (!(now - created >= slowMs)) return undefined;
   const { nodeName } = spec;
   if (nodeName === undefined) return 'kube-scheduler has not chosen a node for it yet';
-  const step = isUnprepared(pod)
-    ? 'has not prepared its volumes and network yet'
-    : 'pulls its image or creates its container';
-  return `node ${nodeName} ${step}; the Events of pod ${metadata.name} say more`;
+  return `node ${nodeName} ${stepOf(unprepared)}; the Events of pod ${metadata.name} say more`;
+}
+
+function stepOf(unprepared: Unprepared | undefined): string {
+  if (unprepared === undefined) return 'pulls its image or creates its container';
+  const step = 'has not prepared its volumes and network yet';
+  return unprepared.isCertain ? step : `${step}, or pulls its image`;
 }

@@ -55,6 +55,7 @@ function lagging(shown: Disk): ImageReconciler {
     vmConfigs: none,
     vmPools: none,
     claims: none,
+    nodes: none,
     pods: none,
     podsOf: () => [],
   } as never;

@@ -39,6 +39,7 @@ function look(
     vmConfigs: named([]),
     vmPools: named([]),
     claims: named([]),
+    nodes: named([]),
     podsOf: () => pods,
   };
   const settings = { store: { url: url ?? 'https://store.example.com', prefix: 'svc3' } };

@@ -31,6 +31,8 @@ let others: Disk[];
 let pods: Pod[];
 let vms: Vm[];
 let nowMs: number;
+/** Of the node of worker pods. */
+let kubeletVersion: string;
 /** How far kube-apiserver's clock is behind ours, in milliseconds. */
 let aheadMs: number;
 let store: MemoryRegistry;
@@ -141,6 +143,7 @@ const runner = {
 
 beforeEach(() => {
   nowMs = start;
+  kubeletVersion = 'v1.36.3';
   aheadMs = 0;
   version = 1;
   calls = [];
@@ -177,6 +180,9 @@ beforeEach(() => {
       vmConfigs: named(() => []),
       vmPools: named(() => []),
       claims: named(() => []),
+      nodes: {
+        get: () => ({ metadata: storedMeta({ name: 'n1' }), status: { nodeInfo: { kubeletVersion } } }),
+      },
       podsOf: () => pods,
     },
     expected: createExpectations<Disk>(),
@@ -540,6 +546,24 @@ describe('a worker pod', () => {
     await pass();
     expect(calls).toContain('delete pods');
     expect(registryFailed.mock.calls).toEqual([['r.example.com', 'Unreachable']]);
+  });
+
+  test('whose image a node may be pulling (its kubelet does not tell) has half an hour for that', async () => {
+    given(remote);
+    kubeletVersion = 'v1.35.4';
+    const conditions = [{ type: 'PodReadyToStartContainers', status: 'False' as const }];
+    const waiting = aWorker({ phase: 'Pending', conditions });
+    pods = [{ ...waiting, spec: { ...waiting.spec, nodeName: 'n1' } }];
+    await pass();
+    seen();
+    nowMs += 1_799_000;
+    await pass();
+    seen();
+    expect(ready()).toMatchObject({ reason: 'Working' });
+    nowMs += 1_000;
+    await pass();
+    seen();
+    expect(ready()).toMatchObject({ reason: 'WorkerFailed' });
   });
 
   test('that its node does not prepare in five minutes makes room for another', async () => {

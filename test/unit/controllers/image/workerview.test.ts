@@ -125,32 +125,42 @@ describe('a worker pod', () => {
     });
   });
 
-  test.each<[string, string | undefined, PodStatus, string]>([
-    ['a node', undefined, {}, 'kube-scheduler has not chosen a node for it yet'],
+  test.each<[string, string | undefined, boolean | undefined, string]>([
+    ['a node', undefined, undefined, 'kube-scheduler has not chosen a node for it yet'],
     [
       'its sandbox',
       'n1',
-      { conditions: [{ type: 'PodReadyToStartContainers', status: 'False' }] },
+      true,
       'node n1 has not prepared its volumes and network yet; the Events of pod w say more',
+    ],
+    [
+      'its sandbox or its image',
+      'n1',
+      false,
+      'node n1 has not prepared its volumes and network yet, or pulls its image; the Events of pod w say more',
     ],
     [
       'its container',
       'n1',
-      { conditions: [{ type: 'PodReadyToStartContainers', status: 'True' }] },
+      undefined,
       'node n1 pulls its image or creates its container; the Events of pod w say more',
     ],
-  ])('that waits for %s longer than usual says so', (_what, nodeName, status, words) => {
+  ])('that waits for %s longer than usual says so', (_what, nodeName, isCertain, words) => {
+    const unprepared = isCertain === undefined ? undefined : { forMs: 0, isCertain };
     const waiting = waits('ContainerCreating');
     const creationTimestamp = '2026-11-01T10:00:00Z';
     const one: Pod = {
       metadata: { ...waiting.metadata, creationTimestamp },
       spec: { containers: [], ...(nodeName === undefined ? {} : { nodeName }) },
-      status: { ...waiting.status, ...status },
+      ...(waiting.status && { status: waiting.status }),
     };
     const created = Date.parse(creationTimestamp);
     const message = 'waiting for the worker pod';
-    expect(workerView(one, created + 29_999, 'this')).toMatchObject({ phase: 'Waiting', message });
-    expect(workerView(one, created + 30_000, 'this')).toMatchObject({
+    expect(workerView(one, created + 29_999, 'this', unprepared)).toMatchObject({
+      phase: 'Waiting',
+      message,
+    });
+    expect(workerView(one, created + 30_000, 'this', unprepared)).toMatchObject({
       phase: 'Waiting',
       message: `${message}: ${words}`,
     });
