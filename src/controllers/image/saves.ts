@@ -21,6 +21,11 @@ export function promisedImages(vm: Vm, images: readonly Image[]): Image[] {
   return images.filter((image) => isPromised(image, vm));
 }
 
+/** Those of them that the revert waits for. */
+export function awaitedImages(vm: Vm, images: readonly Image[]): Image[] {
+  return promisedImages(vm, images).filter((image) => !isStoreMissing(image));
+}
+
 /** Whether an Image is being made of the VM's disk right now, by its runner or of the copy in its pod. */
 export function isBeingSaved(vm: Vm, images: readonly Image[]): boolean {
   return images.some(
@@ -52,7 +57,7 @@ function isPromised(image: Image, vm: Vm): boolean {
 }
 
 /** Where there is no store, nothing would come of it. */
-export function isStoreMissing({ status }: Image): boolean {
+function isStoreMissing({ status }: Image): boolean {
   return status?.conditions?.some(({ reason }) => reason === 'StoreMissing') === true;
 }
 

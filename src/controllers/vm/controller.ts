@@ -38,6 +38,7 @@ import { type ClaimObserver, unobserved } from './pool/claimobserver.ts';
 import { isAsleep } from './facts/hibernation.ts';
 import { slimPod } from './pod/slimpod.ts';
 import { isLost, isPodReady } from './facts/podstate.ts';
+import { isDue } from './facts/requests.ts';
 import { claimIndex } from './facts/claim.ts';
 import { PodResize } from './pod/podresize.ts';
 import { ClaimGrowth } from './pod/claimgrowth.ts';
@@ -167,6 +168,9 @@ function createReconciler(
     answer: (key, namespace, reference, sought) => resolutions?.resolve(key, namespace, reference, sought),
     settings,
   };
+  const liveImages = createLiveLists(
+    async (namespace) => (await client.list(images, { namespace, transform: slimObject })).items,
+  );
   return new VmReconciler({
     client,
     recorder,
@@ -189,6 +193,7 @@ function createReconciler(
       poolClaims: new PoolClaims({ client, expectations, status, standbys, observer, starts, monotonic }),
       expectations,
       nodes: caches.nodes,
+      liveImages,
       starts,
     }),
     claimGrowth: new ClaimGrowth({ client, recorder, monotonic }),
@@ -197,9 +202,7 @@ function createReconciler(
     starts,
     expectations,
     status,
-    liveImages: createLiveLists(
-      async (namespace) => (await client.list(images, { namespace, transform: slimObject })).items,
-    ),
+    liveImages,
     controlKeys,
     now,
   });
@@ -381,9 +384,10 @@ function vmsWanted(change: Change<Image>): ReadonlySet<string> {
   return new Set(versions.map(vmNameOf).filter((name) => name !== undefined));
 }
 
-/** Its pod stays for what is made of its disk. */
+/** Its pod stays for what is made of its disk, or is made for that. */
 function mayWaitForSave(vm: Vm): boolean {
-  return isTerminating(vm) || (isAsleep(vm) && vm.status?.podName !== undefined);
+  if (isTerminating(vm) || isDue(vm, 'revertRequest')) return true;
+  return isAsleep(vm) && vm.status?.podName !== undefined;
 }
 
 function followNodes(

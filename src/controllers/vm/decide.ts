@@ -43,6 +43,8 @@ export interface Observed {
   readonly unprepared: Unprepared | undefined;
   /** Images that the disk is still being saved for; only looked at where the VM is being deleted. */
   readonly unsaved: readonly string[];
+  /** Whether a revert that is asked for waits for images of the disk, as far as the cache knows of them. */
+  readonly isSavedFirst: boolean;
   /** How long a deletion or a revert waits for Images, in milliseconds. */
   readonly saveWaitMs: number;
   /** Milliseconds since 1970. */
@@ -159,7 +161,7 @@ function decidePod(observed: Observed): PodPlan {
   const replaced = replacement(pod, observed.now) ?? pullRetry(observed, pod);
   if (replaced !== undefined) return replaced;
   if (settings?.kind !== 'resolved') return { kind: 'conflict', message: settings?.message ?? '' };
-  const outdated = observed.isNodeLost ? [] : changedBeforeStart(vm, pod, settings);
+  const outdated = observed.isNodeLost ? [] : changedBeforeStart(observed, pod, settings);
   if (outdated.length > 0) {
     const message = `nothing has started in pod ${pod.metadata.name}: the VM gets another one, with another ${outdated.map((field) => `spec.${field}`).join(', ')}`;
     return { kind: 'replace', pod, reason: 'Changed', node: undefined, message };
@@ -179,15 +181,18 @@ function awaitedPreparation({ unprepared, isNodeLost }: Observed, pod: Pod): Pre
  * Fields of spec that the pod can never get, where it has no guest that the change would have to wait for: of a node that does not answer
  * nobody knows that.
  */
-function changedBeforeStart(vm: Vm, pod: Pod, { effective, waiting = [] }: Resolved): readonly string[] {
+function changedBeforeStart(
+  { vm, isSavedFirst }: Pick<Observed, 'vm' | 'isSavedFirst'>,
+  pod: Pod,
+  { effective, waiting = [] }: Resolved,
+): readonly string[] {
   // It waits for no start of a guest: where a runner runs, that empties the drive.
   const isToBeEmptied = hasMedium(pod) && !requestsMedium(vm);
   if ((waiting.length === 0 && !isToBeEmptied) || startedInPod(pod) !== 'no') return [];
   // Only a pod that is on a node is resized there.
   const isReplaced = { isPersistent: isPersistent(effective) || pod.spec.nodeName === undefined };
-  const outdated = (keepsSettings(vm) ? waiting.filter(isPlacementField) : waiting).filter((field) =>
-    needsAnotherPod(field, isReplaced),
-  );
+  const considered = keepsSettings(vm, isSavedFirst) ? waiting.filter(isPlacementField) : waiting;
+  const outdated = considered.filter((field) => needsAnotherPod(field, isReplaced));
   return isToBeEmptied ? [...outdated, 'iso'] : outdated;
 }
 

@@ -4,13 +4,14 @@ import type { Vm } from '../../api/vm.ts';
 import { splitKey } from '../../controller/controller.ts';
 import type { Informer } from '../../kube/types.ts';
 import { nodeOf } from '../../placement/podfacts.ts';
-import { unsavedImages } from '../image/saves.ts';
+import { awaitedImages, unsavedImages } from '../image/saves.ts';
 import type { Observed } from './decide.ts';
 import type { VmExpectations } from './expectations.ts';
 import { isOwnedBy, isTerminating } from '../../api/owner.ts';
 import { podAmong, podNamesOf } from './names.ts';
 import { claimNameOf } from './facts/claim.ts';
 import { isLost } from './facts/podstate.ts';
+import { isDue } from './facts/requests.ts';
 import { settingsOfPod } from './resolve/adoption.ts';
 import type { ResolveSources } from './resolve/resolve.ts';
 import { runnerPullsWith } from './settings.ts';
@@ -59,6 +60,7 @@ export function observe(parts: ObserverParts, key: string): Observed | undefined
     isNodeLost: isLost(node),
     unprepared: pod === undefined ? undefined : parts.startWaits.of(pod, node),
     unsaved: isDeleted ? unsavedImages(cached, parts.images(namespace)) : [],
+    isSavedFirst: isDue(vm, 'revertRequest') && awaitedImages(vm, parts.images(namespace)).length > 0,
     saveWaitMs,
     now: parts.now().getTime(),
   };

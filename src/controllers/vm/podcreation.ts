@@ -1,10 +1,13 @@
 import { configKeyOf } from '../../api/configkey.ts';
 import type { Node, Pod } from '../../api/core.ts';
+import type { Image } from '../../api/image.ts';
 import { pods } from '../../api/resources.ts';
 import type { Vm } from '../../api/vm.ts';
+import type { LiveList } from '../../controller/livelists.ts';
 import { isRefusal } from '../../controller/refusal.ts';
 import { isSvc3Error, messageOf } from '../../errors.ts';
 import type { Informer, KubeClient, ReconcileResult } from '../../kube/types.ts';
+import { awaitedImages } from '../image/saves.ts';
 import type { PodPlan } from './decide.ts';
 import type { VmExpectations } from './expectations.ts';
 import type { VmSettings } from './settings.ts';
@@ -12,6 +15,8 @@ import type { Placed, PlacementRequest } from '../../placement/place.ts';
 import type { Unpinned } from '../../placement/unpinned.ts';
 import type { HostPort } from '../../placement/ports.ts';
 import type { ClaimHolder } from './facts/claim.ts';
+import { keepsSettings } from './facts/hibernation.ts';
+import { isDue } from './facts/requests.ts';
 import { obtainClaims } from './pod/diskclaim.ts';
 import { hasFinalizer } from '../../api/finalizer.ts';
 import { holdVm } from './life/finalizer.ts';
@@ -30,7 +35,7 @@ import { placementRequest } from './pod/request.ts';
 import { warningsWith } from './resolve/adoption.ts';
 import { plannedSettings } from './resolve/planned.ts';
 import { memoryToGoOnFrom } from './resolve/imagememory.ts';
-import { nextMedium, nextSettings } from './resolve/nextsettings.ts';
+import { nextMedium, nextSettings, type NextStart } from './resolve/nextsettings.ts';
 import {
   type Asking,
   pinMedium,
@@ -66,6 +71,8 @@ export interface PodCreationParts {
   readonly poolClaims: PoolClaims;
   readonly expectations: VmExpectations;
   readonly nodes: Pick<Informer<Node>, 'get'>;
+  /** Images of a namespace as kube-apiserver has them now. */
+  readonly liveImages: LiveList<Image>;
   /** Where starts are traced. */
   readonly starts: StartTraces | undefined;
 }
@@ -155,9 +162,10 @@ export class PodCreation implements VmMemory {
       return { requeueAfterMs: waitMs };
     }
     if (await mayHavePod(client, vm)) return { requeueAfterMs: cacheLagMs };
+    if (await this.#isSavedUnseen(pass)) return { requeueAfterMs: cacheLagMs };
     const waits = poolClaims.ofPoolUnclaimed(vm);
     if (waits !== undefined) return this.#claim(pass, waits, this.#settingsWith(vm, waits));
-    const resolved = this.#settings(vm);
+    const resolved = this.#settings(pass);
     if (resolved.kind === 'asking') return this.#asking(pass, resolved);
     if (resolved.kind === 'unresolved') return this.#unresolved(pass, resolved);
     const served = isServed(vm) ? poolClaims.ofConfig(vm, resolved.effective) : undefined;
@@ -199,7 +207,7 @@ export class PodCreation implements VmMemory {
     const { vm } = pass.observed;
     this.#parts.nodeChoice.wait(pass.key, vm, { request, told });
     this.#parts.starts?.refused(vm, told);
-    pass.status = this.#pending(vm, { scheduled: condition('False', 'Unschedulable', told) });
+    pass.status = this.#pending(pass, { scheduled: condition('False', 'Unschedulable', told) });
     return { requeueAfterMs: waitingMs };
   }
 
@@ -289,18 +297,21 @@ export class PodCreation implements VmMemory {
 
   /** The status of a VM whose guest's memory is on its claim, with the changes that wait until it has gone on. */
   asleep(vm: Vm): StatusDraft {
-    return this.#withWaiting(vm, asleepDraft(vm));
+    return this.#withWaiting(vm, asleepDraft(vm), {});
   }
 
-  #pending(vm: Vm, conditions: Partial<ConditionDrafts>): StatusDraft {
+  #pending({ written, observed }: Pass, conditions: Partial<ConditionDrafts>): StatusDraft {
+    const vm = written ?? observed.vm;
+    const { isSavedFirst } = observed;
     const { effective } = vm.status ?? {};
     const plan = effective === undefined ? plannedSettings(vm, this.#parts.sources) : undefined;
-    return this.#withWaiting(vm, pendingDraft(vm, conditions, plan));
+    return this.#withWaiting(vm, pendingDraft(vm, conditions, { plan, isSavedFirst }), { isSavedFirst });
   }
 
-  #withWaiting(vm: Vm, draft: StatusDraft): StatusDraft {
+  #withWaiting(vm: Vm, draft: StatusDraft, next: NextStart): StatusDraft {
     const frozen = vm.status?.effective;
-    return frozen === undefined ? draft : waitingDraft(draft, nextSettings(vm, frozen, this.#parts.settings));
+    if (frozen === undefined) return draft;
+    return waitingDraft(draft, nextSettings(vm, frozen, this.#parts.settings, next));
   }
 
   /** The answer wakes the VM. It is told only where it takes long, and what was said before stays. */
@@ -308,7 +319,7 @@ export class PodCreation implements VmMemory {
     const { vm } = pass.observed;
     if (forMs < slowAnswerMs) return { requeueAfterMs: slowAnswerMs - forMs };
     if (vm.status?.conditions === undefined)
-      pass.status = this.#pending(vm, { scheduled: condition('False', 'AskingRegistry', message) });
+      pass.status = this.#pending(pass, { scheduled: condition('False', 'AskingRegistry', message) });
     return { requeueAfterMs: waitingMs };
   }
 
@@ -316,19 +327,28 @@ export class PodCreation implements VmMemory {
     this.#parts.nodeChoice.release(pass.observed.vm.metadata.uid);
     const { condition: type, reason, message, retryMs = waitingMs } = unresolved;
     const told = condition(type === 'stalled' ? 'True' : 'False', reason, message);
-    pass.status = this.#pending(pass.observed.vm, { [type]: told });
+    pass.status = this.#pending(pass, { [type]: told });
     return { requeueAfterMs: retryMs };
   }
 
   /** Frozen once the VM has been placed, with what has changed of its spec since; before that as VMConfig and image are now. */
-  #settings(vm: Vm): ReturnType<typeof resolveVm> {
+  #settings({ observed: { vm, isSavedFirst } }: Pass): ReturnType<typeof resolveVm> {
     const { sources, settings } = this.#parts;
     const frozen = vm.status?.effective;
     if (frozen === undefined) return resolveVm(vm, sources);
-    const another = nextMedium(vm, frozen);
+    const another = nextMedium(vm, frozen, { isSavedFirst });
     const medium = another === undefined ? undefined : pinMedium(vm, another, sources);
     if (medium !== undefined && medium.kind !== 'pinned') return medium;
-    return nextSettings(vm, frozen, settings, medium?.reference);
+    return nextSettings(vm, frozen, settings, { pinnedIso: medium?.reference, isSavedFirst });
+  }
+
+  /**
+   * Whether kube-apiserver has Images that a revert waits for, and the cache does not show them yet: the guest could not go on from its memory in the pod
+   * that would be made.
+   */
+  async #isSavedUnseen({ observed: { vm, isSavedFirst } }: Pass): Promise<boolean> {
+    if (isSavedFirst || !isDue(vm, 'revertRequest') || !keepsSettings(vm, true)) return false;
+    return awaitedImages(vm, await this.#parts.liveImages(vm.metadata.namespace)).length > 0;
   }
 
   async #create(
@@ -338,7 +358,7 @@ export class PodCreation implements VmMemory {
     placed: Placed | undefined,
   ): Promise<ReconcileResult | void> {
     const { client, expectations, nextPod, nodeChoice, nodes } = this.#parts;
-    const { vm } = pass.observed;
+    const { vm, isSavedFirst } = pass.observed;
     const uid = vm.metadata.uid;
     let pod: Pod;
     let askedMs = 0;
@@ -360,7 +380,7 @@ export class PodCreation implements VmMemory {
     this.#parts.starts?.made(vm, pod, askedMs);
     this.#countUnserved(vm, resolved, placed !== undefined);
     const node = placement.node === undefined ? undefined : nodes.get(placement.node);
-    pass.status = reportPod({ vm, pod, node, runner: undefined, ...resolved });
+    pass.status = reportPod({ vm, pod, node, runner: undefined, isSavedFirst, ...resolved });
     return undefined;
   }
 
@@ -375,14 +395,13 @@ export class PodCreation implements VmMemory {
   #withoutClaim(pass: Pass, { kind, message }: Exclude<ClaimHolder, { kind: 'own' }>): ReconcileResult {
     const { vm } = pass.observed;
     this.#parts.nodeChoice.release(vm.metadata.uid);
-    pass.status = this.#pending(vm, claimConditions(kind, message));
+    pass.status = this.#pending(pass, claimConditions(kind, message));
     return { requeueAfterMs: claimWaitMs[kind] };
   }
 
   #refused(pass: Pass, message: string): ReconcileResult {
-    const vm = pass.written ?? pass.observed.vm;
-    pass.status = this.#pending(vm, { scheduled: condition('False', 'PodRefused', message) });
-    return { requeueAfterMs: this.#parts.nodeChoice.failed(vm.metadata.uid) };
+    pass.status = this.#pending(pass, { scheduled: condition('False', 'PodRefused', message) });
+    return { requeueAfterMs: this.#parts.nodeChoice.failed(pass.observed.vm.metadata.uid) };
   }
 }
 

@@ -456,13 +456,13 @@ export class VmReconciler {
   ): Promise<number | undefined> {
     const { claimGrowth, podCreation, observer } = this.#parts;
     const { runner } = pass;
-    const { vm, node, claim, unprepared } = pass.observed;
+    const { vm, node, claim, unprepared, isSavedFirst } = pass.observed;
     const inForce =
       runner?.booted === undefined ? settings : settingsInForce(vm, pod, runner.booted, observer.sources);
     const resizeRefusal =
       room.kind === 'refused' ? { fields: fieldsWithoutRoom(settings), message: room.message } : undefined;
     const status = withDataRefusal(
-      reportPod({ vm, pod, node, runner, unprepared, ...inForce, resizeRefusal, startsAfter }),
+      reportPod({ vm, pod, node, runner, unprepared, ...inForce, resizeRefusal, startsAfter, isSavedFirst }),
       dataRoom,
     );
     pass.status = status;

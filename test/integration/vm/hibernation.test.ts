@@ -118,6 +118,9 @@ test('a VM that sleeps while its disk is promised to an image goes on for that b
   // No runner copies the disk of a guest that sleeps.
   await expect.poll(statusOf, slow).toMatchObject({ powerState: 'Running' });
   expect(runner.verbs).toEqual([{ action: 'resume' }]);
+  // It is what it was before a change that waits since: with another size it would boot.
+  expect((await space.pod('vm'))?.metadata.annotations?.['svc3.dev/runner-spec']).toContain('"cpu":1');
+  await space.until('vm', 'RestartRequired', { status: 'True', message: expect.stringContaining('cpu') });
   await world.client.delete(images, saved);
   await space.untilReady('vm');
   expect(runner.verbs).toEqual([{ action: 'resume' }, { action: 'revert', revertRequest: 'one' }]);

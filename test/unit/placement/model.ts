@@ -194,6 +194,7 @@ function reconcile(world: World, state: State, o: number, v: number): State | un
     isNodeLost: false,
     unprepared: undefined,
     unsaved: [],
+    isSavedFirst: false,
     saveWaitMs: 0,
     now: 0,
   });

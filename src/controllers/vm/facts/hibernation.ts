@@ -92,10 +92,13 @@ export function mayGoOn({ status }: Vm, effective: EffectiveSettings): boolean {
 
 /**
  * Whether the guest may go on from a memory that lies on its claim: its hardware has to be what it was then, so the next pod has the settings
- * that were in force but for where it may be, and changes go on waiting for the guest's next start. A revert discards the memory.
+ * that were in force but for where it may be, and changes go on waiting for the guest's next start. A revert discards the memory, unless the guest goes on
+ * before it so that its disk can be saved.
+ *
+ * @param isSavedFirst - whether a revert that is asked for waits for images of the disk; of no matter where none is asked for
  */
-export function keepsSettings(vm: Vm): boolean {
-  if (isDue(vm, 'revertRequest')) return false;
+export function keepsSettings(vm: Vm, isSavedFirst: boolean): boolean {
+  if (isDue(vm, 'revertRequest') && !isSavedFirst) return false;
   return vm.status?.suspendedTo === 'Disk' || (mayHaveBeenSuspended(vm.status) && !isToBoot(vm));
 }
 

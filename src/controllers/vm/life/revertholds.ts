@@ -10,7 +10,7 @@ import { shortened } from '../../../errors.ts';
 import { resourcePath } from '../../../kube/path.ts';
 import type { EventRecorder, KubeClient } from '../../../kube/types.ts';
 import { isSaveAbandoned, requestOf, wantsMemory, workId } from '../../image/names.ts';
-import { isStoreMissing, promisedImages } from '../../image/saves.ts';
+import { awaitedImages, promisedImages } from '../../image/saves.ts';
 import { untilSaved } from '../decide.ts';
 import { isPersistent } from '../facts/claim.ts';
 import { isRunnerUp } from '../facts/podstate.ts';
@@ -101,7 +101,7 @@ export class RevertHolds implements VmMemory {
     const nowMs = now().getTime();
     pending.since ??= nowMs;
     const endsAt = pending.since + observer.saveWaitMs;
-    const waiting = promised.filter((image) => !isStoreMissing(image));
+    const waiting = awaitedImages(vm, promised);
     const isInTime =
       waiting.length > 0 &&
       (await msUntil(client, resourcePath(vms, { name, namespace }), { endsAt, now: nowMs })) > 0;

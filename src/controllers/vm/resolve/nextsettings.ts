@@ -5,20 +5,26 @@ import { anotherMedium, changedInNextPod, changedOverMemory, changedSettings } f
 import { withLiveSettings } from './livesettings.ts';
 import type { Resolved } from './resolve.ts';
 
+/** What the next pod of a VM depends on beside the VM. */
+export interface NextStart {
+  /** What the medium of `nextMedium` means; undefined where that is not known. */
+  readonly pinnedIso?: string | undefined;
+  /** Whether a revert that is asked for waits for images of the disk. */
+  readonly isSavedFirst?: boolean;
+}
+
 /**
  * The settings that the next pod of a VM has which was placed before: those that were frozen then, with what has changed of its spec since. Pure.
- *
- * @param pinnedIso - what the medium of `nextMedium` means; undefined where that is not known
  */
 export function nextSettings(
   vm: Vm,
   frozen: EffectiveSettings,
   settings: VmSettings,
-  pinnedIso?: string,
+  { pinnedIso, isSavedFirst = false }: NextStart = {},
 ): Resolved {
   const placed = withLiveSettings(vm, frozen);
   const warningsBefore = vm.status?.warnings ?? [];
-  const kept = keepsSettings(vm) ? changedOverMemory(vm, placed, settings) : undefined;
+  const kept = keepsSettings(vm, isSavedFirst) ? changedOverMemory(vm, placed, settings) : undefined;
   if (kept !== undefined) {
     const { elsewhere } = kept;
     // They go on waiting, which the status has to say.
@@ -31,6 +37,10 @@ export function nextSettings(
 }
 
 /** The medium that the next pod has where that is another than the last one's, by its name. */
-export function nextMedium(vm: Vm, frozen: EffectiveSettings): string | undefined {
-  return keepsSettings(vm) ? undefined : anotherMedium(vm, withLiveSettings(vm, frozen));
+export function nextMedium(
+  vm: Vm,
+  frozen: EffectiveSettings,
+  { isSavedFirst = false }: Pick<NextStart, 'isSavedFirst'> = {},
+): string | undefined {
+  return keepsSettings(vm, isSavedFirst) ? undefined : anotherMedium(vm, withLiveSettings(vm, frozen));
 }

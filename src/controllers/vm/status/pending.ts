@@ -12,18 +12,26 @@ function chosenPod({ spec, status }: Vm): string | undefined {
   return spec.pool !== undefined || podName?.startsWith(standbyNamePrefix) === true ? podName : undefined;
 }
 
+/** What the status of a VM without a pod depends on beside the VM. */
+export interface PendingFacts {
+  /** The settings that it is to have; those that its status has where it is left out. */
+  readonly plan?: PlannedSettings | undefined;
+  /** Whether a revert that is asked for waits for images of the disk. */
+  readonly isSavedFirst?: boolean;
+}
+
 /** The status of a VM without a pod: the effective settings and what is known of the disk stay, what belonged to the pod goes. */
 export function pendingDraft(
   vm: Vm,
   conditions: Partial<ConditionDrafts>,
-  plan: PlannedSettings | undefined = vm.status?.planned,
+  { plan = vm.status?.planned, isSavedFirst = false }: PendingFacts = {},
 ): StatusDraft {
   const { effective, node, diskSize, diskGrowth, warnings } = vm.status ?? {};
   const podName = chosenPod(vm);
   const { startRequest, restartRequest, suspendedTo } = vm.status ?? {};
   const revertRequest = answeredRequest(vm, 'revertRequest');
   const cause = conditions.stalled ?? conditions.scheduled ?? conditions.prepared;
-  const keeps = keepsSettings(vm);
+  const keeps = keepsSettings(vm, isSavedFirst);
   const { restartRequired } = keeps ? (conditionsIn(vm.status?.conditions) ?? {}) : {};
   const memoryHost = keeps ? vm.status?.memoryHost : undefined;
   const powerState = stateWithoutGuest(vm.status);

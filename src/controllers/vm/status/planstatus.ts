@@ -4,37 +4,38 @@ import type { Observed, PodPlan } from '../decide.ts';
 import { isAsleep } from '../facts/hibernation.ts';
 import { asleepDraft, pendingDraft } from './pending.ts';
 import { reportPod } from './report.ts';
-import { condition, type StatusDraft } from './statusdraft.ts';
+import { condition, type ConditionDrafts, type StatusDraft } from './statusdraft.ts';
 
 /**
  * What a plan says of the VM by itself; undefined where what was said stays. What becomes of a pod that is made, and what a
  * runner says, is known only when the pass has acted. Pure.
  */
 export function planStatus(
-  { vm, node, isNodeLost }: Observed,
+  { vm, node, isNodeLost, isSavedFirst }: Observed,
   plan: Extract<PodPlan, { kind: 'conflict' | 'wait' | 'replace' }>,
 ): StatusDraft | undefined {
+  const pending = (conditions: Partial<ConditionDrafts>) => pendingDraft(vm, conditions, { isSavedFirst });
   switch (plan.kind) {
     case 'conflict':
-      return pendingDraft(vm, { scheduled: condition('False', 'PodConflict', plan.message) });
+      return pending({ scheduled: condition('False', 'PodConflict', plan.message) });
     case 'replace':
       // The same pod is made again at once.
       if (plan.reason === 'PullRetry') return undefined;
       if (plan.reason === 'Changed' || plan.reason === 'Unreached')
-        return pendingDraft(vm, { ready: condition('False', 'Starting', plan.message) });
+        return pending({ ready: condition('False', 'Starting', plan.message) });
       if (plan.reason === 'Restarting') return restartingDraft(vm, plan.message);
-      return pendingDraft(vm, { scheduled: condition('False', plan.reason, plan.message) });
+      return pending({ scheduled: condition('False', plan.reason, plan.message) });
     default: {
       const { pod, settings } = plan;
       if (isAsleep(vm)) return asleepDraft(vm);
       // On a lost node its guest may still run.
       if (isNodeLost && isOwnedBy(pod, vm) && settings !== undefined)
-        return reportPod({ vm, pod, node, runner: undefined, ...settings });
+        return reportPod({ vm, pod, node, runner: undefined, isSavedFirst, ...settings });
       const scheduled = vm.status?.conditions?.find(({ type }) => type === 'Scheduled');
       // A refusal that led here stays readable until the next one, or a node.
       if (scheduled?.status === 'False') return undefined;
       const message = `pod ${pod.metadata.name} is being deleted`;
-      return pendingDraft(vm, { ready: condition('False', 'Starting', message) });
+      return pending({ ready: condition('False', 'Starting', message) });
     }
   }
 }

@@ -58,6 +58,8 @@ export interface PodReport {
   readonly resizeRefusal?: { readonly fields: readonly string[]; readonly message: string } | undefined;
   /** What a start or revert that is asked for waits for. */
   readonly startsAfter?: string | undefined;
+  /** Whether a revert that is asked for waits for images of the disk. */
+  readonly isSavedFirst?: boolean;
 }
 
 /** What the pod of a VM and its runner say about it. Pure. */
@@ -503,12 +505,12 @@ function memoryHostIn(
   input: PodReport,
   { shown, accelerator }: { shown: ObservedPowerState | undefined; accelerator: 'kvm' | 'tcg' | undefined },
 ): VmStatus['memoryHost'] {
-  const { vm, node, runner, effective } = input;
+  const { vm, node, runner, effective, isSavedFirst = false } = input;
   const before = vm.status?.memoryHost;
   const isWritten = shown === 'Suspended' && suspendedTo(input) === 'Disk' && before !== undefined;
   if (shown === 'Running' || (shown === 'Suspended' && !isWritten))
     return memoryHostOf(vm, effective, { accelerator, node });
-  return isWritten || (keepsSettings(vm) && !isOff(runner)) ? before : undefined;
+  return isWritten || (keepsSettings(vm, isSavedFirst) && !isOff(runner)) ? before : undefined;
 }
 
 /** Whether the runner says that the guest is to be off: it neither begins nor ends with its pod. */

@@ -1,6 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import type { Image } from '../../../../src/api/image.ts';
-import { isBeingSaved, promisedImages, unsavedImages } from '../../../../src/controllers/image/saves.ts';
+import {
+  awaitedImages,
+  isBeingSaved,
+  promisedImages,
+  unsavedImages,
+} from '../../../../src/controllers/image/saves.ts';
 import { aVm, effective } from '../vm/builders.ts';
 import { anImage, condition, digest } from './builders.ts';
 
@@ -132,27 +137,32 @@ test.each<[string, Image, boolean]>([
   expect(isBeingSaved(vm, [image])).toBe(stays);
 });
 
-describe('the revert of a VM waits', () => {
+describe('the disk of a VM that is reverted is promised', () => {
   const lives = aVm({ status: vm.status ?? {} });
   const withoutStore = [condition('Stalled', 'True', 'StoreMissing')];
 
   test.each<[string, Image, boolean]>([
-    ['for a save that nobody has begun', anImage(ofVm), true],
-    ['for one of which no store knows', anImage(ofVm, { conditions: withoutStore }), true],
-    ['for a commit', committing({}), true],
-    ['for no save that is done', anImage(ofVm, { digest }), false],
+    ['to a save that nobody has begun', anImage(ofVm), true],
+    ['to one of which no store knows', anImage(ofVm, { conditions: withoutStore }), true],
+    ['to a commit', committing({}), true],
+    ['to no save that is done', anImage(ofVm, { digest }), false],
     [
-      'for no save of a disk that went with its pod before',
+      'to no save of a disk that went with its pod before',
       anImage(ofVm, { vmUid: 'vm-uid', vmPodUid: 'before' }),
       false,
     ],
-    ['for no image that is being deleted', anImage(ofVm, undefined, { deletionTimestamp }), false],
+    ['to no image that is being deleted', anImage(ofVm, undefined, { deletionTimestamp }), false],
     [
-      'for no save that was refused',
+      'to no save that was refused',
       anImage(ofVm, { conditions: [condition('Stalled', 'True', 'SourceDeleted')] }),
       false,
     ],
   ])('%s', (_, image, waits) => {
     expect(promisedImages(lives, [image])).toEqual(waits ? [image] : []);
+  });
+
+  test('and the revert waits for those that a store could take', () => {
+    const [save, stalled] = [anImage(ofVm), anImage(ofVm, { conditions: withoutStore })];
+    expect(awaitedImages(lives, [save, stalled, anImage(ofVm, { digest })])).toEqual([save]);
   });
 });

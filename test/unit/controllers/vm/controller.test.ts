@@ -151,6 +151,7 @@ describe('VMs that may wait until their disk is saved', () => {
   beforeEach(() => {
     woken = new Set();
     const asleep = refused('asleep');
+    const conditions = [condition('Scheduled', 'False', 'Unschedulable')];
     informers.of(vms).objects = [
       going('web'),
       going('db'),
@@ -161,6 +162,11 @@ describe('VMs that may wait until their disk is saved', () => {
         status: { powerState: 'Suspended', suspendedTo: 'Disk', podName: 'svc3-vm-asleep' },
       },
       { ...refused('running'), status: { powerState: 'Running', podName: 'svc3-vm-running' } },
+      {
+        ...refused('reverted'),
+        spec: { ...asleep.spec, revertRequest: 'b' },
+        status: { podName: 'svc3-vm-reverted', conditions },
+      },
     ];
     controller.enqueue = (key) => void woken.add(key);
   });
@@ -171,6 +177,11 @@ describe('VMs that may wait until their disk is saved', () => {
     ['a commit that is of another now', updated(commit('web', 10), commit('db', 0)), ['team/db', 'team/web']],
     ['a commit that is withdrawn', updated(commit('web', 10), golden(stored)), ['team/web']],
     ['a save of one that is asleep', updated(save('asleep', 10), save('asleep', 11)), ['team/asleep']],
+    [
+      'a save of one that is to be reverted',
+      updated(save('reverted', 10), save('reverted', 11)),
+      ['team/reverted'],
+    ],
     ['a save of one that runs', updated(save('running', 10), save('running', 11)), []],
     ['a save of none that is there', updated(save('gone', 10), save('gone', 11)), []],
     ['a save that is gone', { kind: 'deleted', object: save('web', 10) }, ['team/web']],

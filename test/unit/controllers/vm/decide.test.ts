@@ -41,6 +41,7 @@ const calm = {
   isNodeLost: false,
   unprepared: undefined,
   unsaved: [],
+  isSavedFirst: false,
   saveWaitMs: 3_600_000,
 };
 
@@ -525,6 +526,10 @@ const pulling = aPod({ nodeName: 'n1', status: { phase: 'Pending' } });
 const unbound = aPod({ status: { phase: 'Pending' } });
 const begun = aPod({ nodeName: 'n1', status: runningStatus(false) });
 const suspended = aVm({ status: { powerState: 'Stopped', suspendedTo: 'Disk' } });
+const reverted = aVm({
+  spec: { revertRequest: 'now' },
+  status: { powerState: 'Stopped', suspendedTo: 'Disk', conditions: [] },
+});
 
 rows.push(
   ...[unbound, pulling].map((pod) => ({
@@ -678,6 +683,21 @@ rows.push(
     }),
     pod: pulling,
     settings: onClaim('cpu'),
+    plan: { kind: 'report' },
+  },
+  {
+    sentence: 'a revert discards the memory',
+    vm: reverted,
+    pod: pulling,
+    settings: onClaim('cpu'),
+    plan: { kind: 'replace', reason: 'Changed' },
+  },
+  {
+    sentence: 'but the guest goes on before that where its disk is to be saved',
+    vm: reverted,
+    pod: pulling,
+    settings: onClaim('cpu'),
+    more: { isSavedFirst: true },
     plan: { kind: 'report' },
   },
   {

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Pod } from '../../../../src/api/core.ts';
+import type { Image } from '../../../../src/api/image.ts';
 import type { KubeObject } from '../../../../src/api/object.ts';
 import type { EffectiveSettings, Vm, VmSpec, VmStatus } from '../../../../src/api/vm.ts';
 import type { VmConfig, VmConfigSpec } from '../../../../src/api/vmconfig.ts';
@@ -25,6 +26,7 @@ import { Inventory } from '../../../../src/placement/inventory.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 import { vmSettings } from '../../../support/operator.ts';
 import { aNode, aPod, ranges } from '../../placement/builders.ts';
+import { anImage } from '../image/builders.ts';
 import { aPool, aPoolVm, aStandby } from '../vmpool/builders.ts';
 import { aCondition, aPod as aVmPod, aVm, effective, runnerState } from './builders.ts';
 
@@ -32,6 +34,8 @@ const create = vi.fn<(resource: unknown, pod: Pod) => Promise<Pod>>();
 const patch = vi.fn();
 const woken = vi.fn();
 const madePod = vi.fn();
+/** As kube-apiserver has them. */
+const liveImages = vi.fn<() => Promise<Image[]>>();
 const claimed = vi.fn<ClaimObserver['claimed']>();
 const choosePod = vi.fn<(vm: Vm, draft: StatusDraft) => Promise<undefined>>();
 let nowMs: number;
@@ -59,7 +63,8 @@ const client = {
 beforeEach(() => {
   nowMs = 0;
   claims = new Map();
-  for (const mock of [create, patch, woken, madePod, claimed, choosePod]) mock.mockReset();
+  for (const mock of [create, patch, woken, madePod, claimed, choosePod, liveImages]) mock.mockReset();
+  liveImages.mockResolvedValue([]);
   create.mockImplementation(async (_, pod) => ({ ...pod, metadata: storedMeta(pod.metadata) }));
   patch.mockImplementation(async (_, __, { body }) => ({ ...aVm(), metadata: body.metadata }));
   inventory = new Inventory(ranges);
@@ -132,6 +137,7 @@ function podCreation(
     poolClaims: new PoolClaims(claimParts as unknown as PoolClaimsParts),
     expectations,
     nodes: { get: () => undefined },
+    liveImages,
     starts: undefined,
   });
 }
@@ -142,7 +148,11 @@ const placed = (more: VmStatus = {}, settings: Partial<EffectiveSettings> = {}):
     metadata: { ...aVm().metadata, finalizers: ['svc3.dev/cleanup'] },
     status: { effective: { ...effective, ...settings }, ...more },
   });
-const passOver = (vm: Vm): Pass => ({ key: 'team/web', observed: { vm } as never, status: undefined });
+const passOver = (vm: Vm, isSavedFirst = false): Pass => ({
+  key: 'team/web',
+  observed: { vm, isSavedFirst } as never,
+  status: undefined,
+});
 
 async function deploy(vm: Vm, creation = podCreation()) {
   const pass = passOver(vm);
@@ -558,6 +568,51 @@ describe('a VM', () => {
       inventory.setNode(aNode('n1'));
       await deploy(refused);
       expect(cpuOf()).toBe('2');
+    });
+
+    describe('and that is to be reverted', () => {
+      const reverted = (status: VmStatus, settings: Partial<EffectiveSettings>): Vm => {
+        const vm = changed(placed({ conditions: [], ...status }, settings));
+        return { ...vm, spec: { ...vm.spec, revertRequest: 'r1' } };
+      };
+      const asleep = reverted({ powerState: 'Suspended', suspendedTo: 'Disk' }, persistent);
+      const aSave = () => anImage({ vm: { name: 'web', mode: 'Save' } });
+
+      test.each([
+        ['was suspended on it', asleep],
+        ['was evicted', reverted(evicted, evicting)],
+      ])('goes on as what it was where its disk is saved first: one that %s', async (_what, vm) => {
+        inventory.setNode(aNode('n1'));
+        const pass = passOver(vm, true);
+        await podCreation().deploy(pass);
+        expect(cpuOf()).toBe('1');
+        expect(pass.status?.conditions.restartRequired).toMatchObject({ reason: 'SpecChanged' });
+        expect(liveImages).not.toHaveBeenCalled();
+      });
+
+      test('keeps what tells of the memory while it finds no place', async () => {
+        const pass = passOver(reverted(evicted, evicting), true);
+        await podCreation().deploy(pass);
+        expect(pass.status?.fields).toMatchObject({ memoryHost: evicted.memoryHost });
+        expect(pass.status?.conditions).toMatchObject({
+          scheduled: { reason: 'Unschedulable' },
+          restartRequired: { reason: 'SpecChanged' },
+        });
+      });
+
+      test('gets no pod before the cache shows the images that kube-apiserver has', async () => {
+        inventory.setNode(aNode('n1'));
+        liveImages.mockResolvedValue([aSave()]);
+        const pass = passOver(asleep);
+        expect(await podCreation().deploy(pass)).toEqual({ requeueAfterMs: 1_000 });
+        expect([made(), pass.status, usedOn('n1')]).toEqual([undefined, undefined, false]);
+      });
+
+      test('has its changes at once where nobody waits for its disk', async () => {
+        inventory.setNode(aNode('n1'));
+        await deploy(asleep);
+        expect(cpuOf()).toBe('2');
+      });
     });
 
     test('goes on where the VM is to be now, and as what it was', async () => {

@@ -7,6 +7,7 @@ import type { ClaimRoom } from '../../../../src/controllers/vm/pod/claimgrowth.t
 import { VmExpectations } from '../../../../src/controllers/vm/expectations.ts';
 import { StartWaits } from '../../../../src/controllers/startwaits.ts';
 import { unmetMs, VmReconciler, type VmReconcilerParts } from '../../../../src/controllers/vm/reconciler.ts';
+import type { Pass } from '../../../../src/controllers/vm/pass.ts';
 import { StatusWriter } from '../../../../src/controllers/vm/status/statuswriter.ts';
 import type { RunnerState } from '../../../../src/api/runner.ts';
 import { Svc3Error } from '../../../../src/errors.ts';
@@ -38,6 +39,7 @@ let dataGrowth: ClaimRoom;
 const growData = vi.fn(async () => dataGrowth);
 const grow = vi.fn(async () => growth);
 const provide = vi.fn(async () => ({ kind: 'enough' }));
+const deploy = vi.fn<(pass: Pass) => Promise<undefined>>(async () => undefined);
 
 /** What kube-apiserver has of the VM. */
 let live: Vm | undefined;
@@ -106,7 +108,7 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
       promiseGuest: () => guestWaits,
       releaseGuest,
       asleep: asleepDraft,
-      deploy: async () => undefined,
+      deploy,
     },
     claimGrowth: { ...memory, grow, growData },
     podResize: { ...memory, dropRequest: () => undefined, provide },
@@ -712,6 +714,19 @@ describe('a pass', () => {
       liveImages = [];
       await reconciler.reconcile('team/web');
       expect(observed.mock.lastCall?.[3]).toMatchObject({ revertHold: undefined });
+    });
+
+    test('has its next pod made with what the cache knows of that', async () => {
+      pod = undefined;
+      const seen = async () => {
+        await aReconciler().reconcile('team/web');
+        return deploy.mock.lastCall?.[0].observed.isSavedFirst;
+      };
+      expect(await seen()).toBe(false);
+      images = [aSave()];
+      expect(await seen()).toBe(true);
+      vm = aVm({ ...vm, status: { effective, revertRequest: 'b' } });
+      expect(await seen()).toBe(false);
     });
 
     test('says so too where the guest has crashed, and does not give up', async () => {

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { EffectiveSettings, VmSpec, VmStatus } from '../../../../../src/api/vm.ts';
 import { changedSettings } from '../../../../../src/controllers/vm/resolve/changes.ts';
 import { effectiveSettings } from '../../../../../src/controllers/vm/resolve/effective.ts';
-import { nextSettings } from '../../../../../src/controllers/vm/resolve/nextsettings.ts';
+import { nextMedium, nextSettings } from '../../../../../src/controllers/vm/resolve/nextsettings.ts';
 import { vmSettings } from '../../../../support/operator.ts';
 import { aVm, effective } from '../builders.ts';
 
@@ -71,6 +71,20 @@ describe('the settings of a placed VM', () => {
         effective: onClaim,
         waiting: ['cpu'],
       });
+    });
+
+    test('are kept before a revert where the disk is saved first', () => {
+      const vm = restored(onClaim, { suspendedTo: 'Disk', conditions: [] });
+      const reverted = { ...vm, spec: { ...vm.spec, iso: 'other', revertRequest: 'a' } };
+      const next = (isSavedFirst: boolean) => ({
+        settings: nextSettings(reverted, onClaim, vmSettings(), { isSavedFirst }),
+        medium: nextMedium(reverted, onClaim, { isSavedFirst }),
+      });
+      expect(next(true)).toMatchObject({
+        settings: { effective: onClaim, waiting: ['cpu', 'iso'] },
+        medium: undefined,
+      });
+      expect(next(false)).toMatchObject({ settings: { effective: { cpu: 8 } }, medium: 'other' });
     });
   });
 

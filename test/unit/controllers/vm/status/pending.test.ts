@@ -82,6 +82,7 @@ test('what a guest ran on is known while it may have left a memory there, and no
   expect(pendingDraft(aVm({ status: evicted }), {}).fields).toMatchObject({ memoryHost });
   const reverted = aVm({ spec: { revertRequest: 'r1' }, status: evicted });
   expect(pendingDraft(reverted, {}).fields).not.toHaveProperty('memoryHost');
+  expect(pendingDraft(reverted, {}, { isSavedFirst: true }).fields).toMatchObject({ memoryHost });
 });
 
 describe('a VM whose memory is on its claim', () => {

@@ -19,6 +19,7 @@ const nothing: Observed = {
   isNodeLost: false,
   unprepared: undefined,
   unsaved: [],
+  isSavedFirst: false,
   saveWaitMs: 0,
   now: 0,
 };

@@ -1367,11 +1367,12 @@ describe('what the guest runs on, where its memory may lie on its claim', () => 
   test('is that of the pod before until the guest runs in this one, and nothing where it has left no memory', () => {
     const evicted: VmStatus = { effective: onClaim, powerState: 'Running', memoryHost: before };
     const next = { ...pod, status: runningStatus(false) };
-    const inNext = (spec: Partial<VmSpec>, status: VmStatus) =>
-      hostOf({ vm: aVm({ spec, status: { ...evicted, ...status } }), pod: next });
+    const inNext = (spec: Partial<VmSpec>, status: VmStatus, isSavedFirst = false) =>
+      hostOf({ vm: aVm({ spec, status: { ...evicted, ...status } }), pod: next, isSavedFirst });
     expect(inNext({}, {})).toEqual(before);
     expect(inNext({}, { powerState: 'Stopped', runner: { podUid: 'pod-uid' } })).toEqual(before);
     expect(inNext({ revertRequest: 'r1' }, {})).toBeUndefined();
+    expect(inNext({ revertRequest: 'r1' }, {}, true)).toEqual(before);
     expect(hostOf({ pod: next })).toBeUndefined();
   });
 
