@@ -244,16 +244,28 @@ export function dataRefusal({ field }: Pick<DiskClaim, 'field'>, message: string
 }
 
 /**
+ * What is to be noted on the claim that was made for a VM before it has a pod of which its status tells: its VMConfig, or the version of its image, may have
+ * become another since. No pod has ever had a volume that is not there yet; any other may hold a disk that was made on what is noted.
+ *
+ * @param image - of the pod that is made now
+ */
+export function imagesOfFirstPod(claim: PersistentVolumeClaim, image: string): readonly string[] {
+  const noted = diskImagesOf(claim);
+  if (noted.includes(image)) return noted;
+  return claim.spec?.volumeName === undefined ? [image] : [image, ...noted];
+}
+
+/**
  * What is to be noted on the claim of a VM that goes, of the images that its disk may have been made on. A disk that was made for the VM was made on its image,
- * which is not noted yet on a claim of an earlier build. One that it took over was made on another one where it was noted so, or where the VM has failed on it,
- * unless it was reverted since.
+ * which is not noted yet on a claim of an earlier build, or where another image was noted before it had a pod. One that it took over was made on another one
+ * where it was noted so, or where the VM has failed on it, unless it was reverted since.
  */
 export function imagesToNote(vm: Vm, claim: PersistentVolumeClaim): readonly string[] {
   const noted = diskImagesOf(claim);
   const { effective, powerState } = vm.status ?? {};
   if (effective === undefined || noted.includes(effective.image)) return noted;
   const mayHaveRun = powerState !== undefined && powerState !== 'Failed';
-  const isOwn = vm.spec.disk?.claimName === undefined && noted.length === 0;
+  const isOwn = vm.spec.disk?.claimName === undefined;
   return isOwn || mayHaveRun ? [effective.image, ...noted] : noted;
 }
 

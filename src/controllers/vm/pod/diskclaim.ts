@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { PersistentVolumeClaim } from '../../../api/core.ts';
 import { diskImagesOf } from '../../../api/diskimage.ts';
 import { annotations } from '../../../api/meta.ts';
@@ -23,6 +24,7 @@ import {
   holderOfOwn,
   isDiskOf,
   marksOf,
+  imagesOfFirstPod,
   imagesToNote,
 } from '../facts/claim.ts';
 import { endMessage } from '../facts/podstate.ts';
@@ -64,11 +66,36 @@ async function makeOwn(
 ): Promise<ClaimHolder> {
   const there = (await currentClaim(client, vm, disk)) ?? (await madeNow(client, vm, disk, settings));
   const holder = holderOfOwn(there, vm, disk.field);
+  const isFirst = holder.kind === 'own' && disk.field === bootField && vm.status?.effective === undefined;
+  if (isFirst) await noteFirstImage(client, there, disk);
   // The one that a VM boots from grows at once, when its size changes.
   const isToGrow = holder.kind === 'own' && disk.field !== bootField;
   const storage = isToGrow ? grownStorage(vm, there, disk) : undefined;
   if (storage !== undefined) await grow(client, there, disk, storage);
   return holder;
+}
+
+/**
+ * Has the claim say on which image the disk is made by the first pod that the VM's status tells of. What was noted with the claim was meant for one that never
+ * came to be, as where a quota refused it. Who refuses that holds up no VM.
+ *
+ * @throws Svc3Error Conflict where the claim changed meanwhile: it may have a volume by now
+ */
+async function noteFirstImage(
+  client: KubeClient,
+  claim: PersistentVolumeClaim,
+  { image }: DiskClaim,
+): Promise<void> {
+  const images = image === undefined ? [] : imagesOfFirstPod(claim, image);
+  if (images.length === 0 || isDeepStrictEqual(images, diskImagesOf(claim))) return;
+  const { name, namespace, uid, resourceVersion } = claim.metadata;
+  const noted = { [annotations.diskImage]: images.join() };
+  const body = { metadata: { uid, resourceVersion, annotations: noted } };
+  try {
+    await client.patch(persistentVolumeClaims, { name, namespace }, { type: 'merge', body });
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+  }
 }
 
 /** The claim that is made now, or was by somebody else in the same moment. */

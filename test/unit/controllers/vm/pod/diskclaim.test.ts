@@ -115,6 +115,47 @@ describe('the claim of a VM', () => {
     });
   });
 
+  describe('that was made for a pod which never came to be, says which image the first one has', () => {
+    const other = 'r/other@sha256:1';
+    const made = (spec: PersistentVolumeClaim['spec'] = {}) => {
+      const annotations = { 'svc3.dev/vm-uid': 'vm-uid', 'svc3.dev/disk-image': other };
+      const claim = claimOf('web', 'vm-uid', { annotations });
+      return { ...claim, spec: { ...claim.spec, ...spec } };
+    };
+    const written = () => patch.mock.calls.map(([, , { body }]) => body.metadata);
+
+    test.each([
+      ['alone where there is no volume yet', {}, effective.image],
+      [
+        'beside the one before, which may have had the volume',
+        { volumeName: 'pv' },
+        `${effective.image},${other}`,
+      ],
+    ])('%s', async (_what, spec, image) => {
+      claims.set('svc3-vm-web', made(spec));
+      expect(await obtain()).toEqual({ kind: 'own' });
+      const { resourceVersion } = made().metadata;
+      expect(written()).toEqual([
+        { uid: 'claim-uid', resourceVersion, annotations: { 'svc3.dev/disk-image': image } },
+      ]);
+    });
+
+    test('and no later one, which is none of another image', async () => {
+      claims.set('svc3-vm-web', made());
+      const placed = aVm({ spec: { disk: { storage: 'Persistent' } }, status: { effective: persistent } });
+      expect(await obtainClaims(client, placed, persistent, settings)).toEqual({ kind: 'own' });
+      expect(patch).not.toHaveBeenCalled();
+    });
+
+    test('unless that may not be written, and not where it has changed meanwhile', async () => {
+      claims.set('svc3-vm-web', made());
+      patch.mockRejectedValueOnce(new Svc3Error('Forbidden', 'no'));
+      expect(await obtain()).toEqual({ kind: 'own' });
+      patch.mockRejectedValueOnce(new Svc3Error('Conflict', 'changed'));
+      await expect(obtain()).rejects.toMatchObject({ reason: 'Conflict' });
+    });
+  });
+
   test('is not that of a VM of its name that was deleted', async () => {
     claims.set('svc3-vm-web', claimOf('web', 'before'));
     expect(await obtain()).toMatchObject({
@@ -324,6 +365,12 @@ describe('the disk of a VM that goes', () => {
       { claimName: 'data', image: other, powerState: 'Failed' },
       undefined,
       other,
+    ],
+    [
+      'its own as well where another was noted before it had a pod, though it has failed',
+      { image: other, powerState: 'Failed' },
+      `${own},${other}`,
+      `${own} or ${other}`,
     ],
     [
       'both where it may have reverted it',
