@@ -3,7 +3,15 @@ import type { Vm } from '../../api/vm.ts';
 import { commitRefusal } from '../../api/committarget.ts';
 import { findCondition } from '../../controller/conditions.ts';
 import { isDone, isRefused } from './decide.ts';
-import { hasGoneWithPod, meantVm, podWithDisk, requestOf, takenFrom, vmNameOf } from './names.ts';
+import {
+  hasGoneWithPod,
+  meantVm,
+  podWithDisk,
+  requestOf,
+  takenFrom,
+  vmNameOf,
+  wantsMemory,
+} from './names.ts';
 
 /** Names of the Images that a VM's disk is still being saved for, sorted: a VM that is being deleted waits for them. */
 export function unsavedImages(vm: Vm, images: readonly Image[]): string[] {
@@ -21,9 +29,18 @@ export function promisedImages(vm: Vm, images: readonly Image[]): Image[] {
   return images.filter((image) => isPromised(image, vm));
 }
 
-/** Those of them that the revert waits for. */
+/** Those of them that the revert waits for: something may still come of them. */
 export function awaitedImages(vm: Vm, images: readonly Image[]): Image[] {
-  return promisedImages(vm, images).filter((image) => !isStoreMissing(image));
+  return promisedImages(vm, images).filter((image) => !isStoreMissing(image) && !isWithoutGuest(image, vm));
+}
+
+/**
+ * Whether the memory is wanted of a guest that is off, and is not started before the VM is reverted. What has been copied in the pod goes on into the store
+ * without the guest.
+ */
+function isWithoutGuest(image: Image, { spec, status }: Vm): boolean {
+  if (spec.powerState !== 'Stopped' || !wantsMemory(image) || isWorking(image)) return false;
+  return status?.powerState !== undefined && status.powerState !== 'Running';
 }
 
 /** Whether an Image is being made of the VM's disk right now, by its runner or of the copy in its pod. */

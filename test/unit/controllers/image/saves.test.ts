@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Image } from '../../../../src/api/image.ts';
+import type { ObservedPowerState, VmSpec } from '../../../../src/api/vm.ts';
 import {
   awaitedImages,
   isBeingSaved,
@@ -164,5 +165,39 @@ describe('the disk of a VM that is reverted is promised', () => {
   test('and the revert waits for those that a store could take', () => {
     const [save, stalled] = [anImage(ofVm), anImage(ofVm, { conditions: withoutStore })];
     expect(awaitedImages(lives, [save, stalled, anImage(ofVm, { digest })])).toEqual([save]);
+  });
+
+  const warm: Image['spec']['source'] = { vm: { name: 'web', mode: 'SaveWithMemory' } };
+  const waitsForGuest = { conditions: [condition('Ready', 'False', 'SourceNotReady')] };
+  const copied = { vmUid: 'vm-uid', conditions: [condition('Ready', 'Unknown', 'Working')] };
+
+  test.each<[string, Image, Partial<VmSpec>, ObservedPowerState, boolean]>([
+    [
+      'not for the memory of a guest that is off and stays so',
+      anImage(warm),
+      { powerState: 'Stopped' },
+      'Stopped',
+      false,
+    ],
+    [
+      'not for that of one that has failed',
+      anImage(warm, waitsForGuest),
+      { powerState: 'Stopped' },
+      'Failed',
+      false,
+    ],
+    ['for that of one that is being stopped', anImage(warm), { powerState: 'Stopped' }, 'Running', true],
+    ['for that of one that is started for it', anImage(warm, waitsForGuest), {}, 'Stopped', true],
+    [
+      'for what was copied before the guest was stopped',
+      anImage(warm, copied),
+      { powerState: 'Stopped' },
+      'Stopped',
+      true,
+    ],
+    ['for the disk of one that is off', anImage(ofVm), { powerState: 'Stopped' }, 'Stopped', true],
+  ])('and the revert waits %s', (_, image, spec, powerState, waits) => {
+    const one = aVm({ spec, status: { ...lives.status, powerState } });
+    expect(awaitedImages(one, [image])).toEqual(waits ? [image] : []);
   });
 });

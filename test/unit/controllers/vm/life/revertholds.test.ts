@@ -192,6 +192,23 @@ describe('a revert that has waited for an hour', () => {
   });
 });
 
+test('a revert waits for no memory of a guest that it leaves off, whose image is told at once', async () => {
+  cached = [aSave('warm', undefined, { mode: 'SaveWithMemory' })];
+  live = cached;
+  const off = asked({ powerState: 'Stopped' }, { powerState: 'Stopped' });
+  const holds = new RevertHolds(parts);
+  expect(await holdOf(holds, off)).toMatchObject({
+    message: 'the VM is reverted although its disk was not saved for warm',
+  });
+  expect(patch).toHaveBeenCalledOnce();
+  // Another one has the disk first.
+  cached = [...cached, aSave('saved')];
+  expect(await holdOf(holds, off)).toEqual({
+    message: 'the revert waits until image saved is saved, at most until 2026-11-01T11:30:00Z',
+    needsGuest: false,
+  });
+});
+
 test('a revert waits for no image without a store, which is told at once', async () => {
   [cached, live] = [[aSave('saved', withoutStore)], [aSave('saved', withoutStore)]];
   expect(await holdOf(new RevertHolds(parts))).toMatchObject({
