@@ -48,11 +48,13 @@ export function takenFrom(disk: Image | Iso): Taken | undefined {
 /**
  * UID of the pod that has the disk of a VM, and with which it goes. Undefined where the disk is on a claim, where there is no pod that can be asked for
  * it, and before the guest has ever run: then the disk of any pod is that of the image.
+ *
+ * @param podUid - UID of the pod that the VM has, where it is known: that of one in which nothing has started yet is in no status
  */
-export function podWithDisk({ status }: Vm): string | undefined {
+export function podWithDisk({ status }: Vm, podUid?: string): string | undefined {
   const { effective, powerState, runner } = status ?? {};
   if (effective === undefined || powerState === undefined) return undefined;
-  return effective.disk?.storage === 'Persistent' ? undefined : runner?.podUid;
+  return effective.disk?.storage === 'Persistent' ? undefined : (runner?.podUid ?? podUid);
 }
 
 /** Whether a disk that is being taken went with its pod: the VM has another one by now, with a disk that is as new. */

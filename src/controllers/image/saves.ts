@@ -13,10 +13,18 @@ import {
   wantsMemory,
 } from './names.ts';
 
-/** Names of the Images that a VM's disk is still being saved for, sorted: a VM that is being deleted waits for them. */
-export function unsavedImages(vm: Vm, images: readonly Image[]): string[] {
+/**
+ * Names of the Images that a VM's disk is still being saved for, sorted: a VM that is being deleted waits for them.
+ *
+ * @param pod - the VM's own, where it is known: an Ephemeral disk that was in another one is gone, also where nothing starts in this one
+ */
+export function unsavedImages(
+  vm: Vm,
+  images: readonly Image[],
+  pod?: { readonly metadata: { readonly uid: string } },
+): string[] {
   return images
-    .filter((image) => waitsFor(image, vm))
+    .filter((image) => waitsFor(image, vm, pod?.metadata.uid))
     .map(({ metadata }) => metadata.name)
     .sort();
 }
@@ -55,19 +63,20 @@ function isWorking({ status }: Image): boolean {
   return findCondition(status?.conditions, told)?.reason === 'Working';
 }
 
-function waitsFor(image: Image, vm: Vm): boolean {
-  return isPromised(image, vm) && (image.status?.digest !== undefined || !isStoreMissing(image));
+function waitsFor(image: Image, vm: Vm, podUid?: string): boolean {
+  return isPromised(image, vm, podUid) && (image.status?.digest !== undefined || !isStoreMissing(image));
 }
 
 /** Whether the disk that the VM has now is meant, and nothing has come of that yet. */
-function isPromised(image: Image, vm: Vm): boolean {
+function isPromised(image: Image, vm: Vm, podUid?: string): boolean {
   const { metadata, status } = image;
   const request = requestOf(image);
   if (vmNameOf(image) !== vm.metadata.name || request === undefined) return false;
   if (metadata.deletionTimestamp !== undefined || isDone(image, request) || isRefused(image, request))
     return false;
   const taken = takenFrom(image);
-  if (taken !== undefined) return taken.vmUid === vm.metadata.uid && !hasGoneWithPod(taken, podWithDisk(vm));
+  if (taken !== undefined)
+    return taken.vmUid === vm.metadata.uid && !hasGoneWithPod(taken, podWithDisk(vm, podUid));
   if ((meantVm(image) ?? vm.metadata.uid) !== vm.metadata.uid) return false;
   if (status?.digest !== undefined) return commitRefusal(vm, metadata.name) === undefined;
   return !isTooLate(image, vm);

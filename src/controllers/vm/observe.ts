@@ -45,6 +45,7 @@ export function observe(parts: ObserverParts, key: string): Observed | undefined
   if (vm === undefined) return undefined;
   const named = podNamesOf(vm).map((podName) => expectations.pod(podName, namespace));
   const pod = podAmong(vm, named);
+  const own = pod !== undefined && isOwnedBy(pod, vm) ? pod : undefined;
   const node = pod === undefined ? undefined : nodeOfPod(parts, pod);
   return {
     vm,
@@ -59,7 +60,7 @@ export function observe(parts: ObserverParts, key: string): Observed | undefined
     pullsWith: runnerPullsWith(sources.settings),
     isNodeLost: isLost(node),
     unprepared: pod === undefined ? undefined : parts.startWaits.of(pod, node),
-    unsaved: isDeleted ? unsavedImages(cached, parts.images(namespace)) : [],
+    unsaved: isDeleted ? unsavedImages(cached, parts.images(namespace), own) : [],
     isSavedFirst: isDue(vm, 'revertRequest') && awaitedImages(vm, parts.images(namespace)).length > 0,
     saveWaitMs,
     now: parts.now().getTime(),

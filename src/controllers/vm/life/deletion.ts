@@ -128,7 +128,7 @@ export async function stillWanted(
 ): Promise<HoldPlan | undefined> {
   const { expectations, liveImages } = parts;
   if (endsAt === undefined || expectations.isDeleted(pod)) return undefined;
-  const unsaved = unsavedImages(vm, await liveImages(pod.metadata.namespace));
+  const unsaved = unsavedImages(vm, await liveImages(pod.metadata.namespace), pod);
   if (unsaved.length === 0) return undefined;
   const left = await leftMs(parts, vm, endsAt);
   if (left <= 0) return undefined;

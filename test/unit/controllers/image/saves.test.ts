@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Image } from '../../../../src/api/image.ts';
-import type { ObservedPowerState, VmSpec } from '../../../../src/api/vm.ts';
+import type { ObservedPowerState, VmSpec, VmStatus } from '../../../../src/api/vm.ts';
 import {
   awaitedImages,
   isBeingSaved,
@@ -93,6 +93,26 @@ describe('a VM that is being deleted waits for', () => {
     ['no commit of an image that it does not run from', committing({}, 'other'), false],
   ])('%s', (_, image, waits) => {
     expect(unsavedImages(vm, [image])).toEqual(waits ? [image.metadata.name] : []);
+  });
+});
+
+describe('a VM that is being deleted in whose next pod nothing starts', () => {
+  const lost = { effective, powerState: 'Stopped' } as const;
+  const begun = anImage(ofVm, { vmUid: 'vm-uid', vmPodUid: 'before' }, before);
+  const pod = (uid: string) => ({ metadata: { uid } });
+  const waits = (status: VmStatus, image: Image, uid: string) =>
+    unsavedImages(aVm({ metadata: { deletionTimestamp }, status }), [image], pod(uid)).length > 0;
+
+  test('waits for no save of the disk that went with its pod before', () => {
+    expect(waits(lost, begun, 'next')).toBe(false);
+    expect(waits(lost, begun, 'before')).toBe(true);
+  });
+
+  test('waits for one of a disk that is on its claim, and for one that has not begun', () => {
+    expect(
+      waits({ ...lost, effective: { ...effective, disk: { storage: 'Persistent' } } }, begun, 'next'),
+    ).toBe(true);
+    expect(waits(lost, anImage(ofVm, undefined, before), 'next')).toBe(true);
   });
 });
 

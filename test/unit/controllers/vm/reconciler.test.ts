@@ -642,6 +642,24 @@ describe('a pass', () => {
     expect(readyOf()).toMatchObject({ reason: 'Terminating' });
   });
 
+  test('over a VM that is deleted waits for no disk that went with the pod before, where nothing starts in this one', async () => {
+    vm = aVm({
+      metadata: { ...aVm().metadata, ...held, deletionTimestamp: '2026-11-01T10:00:59Z' },
+      status: { effective, powerState: 'Stopped' },
+    });
+    pod = aPod({ nodeName: 'n1', status: { phase: 'Pending', podIP: '10.0.0.2' } });
+    saveWaitMs = 60_000;
+    const { status, ...save } = aSave();
+    images = [{ ...save, status: { ...status, vmPodUid: 'pod-uid' } }];
+    const reconciler = aReconciler({});
+    await reconciler.reconcile('team/web');
+    expect([remove.mock.calls, readyOf()?.reason]).toEqual([[], 'Terminating']);
+    images = [{ ...save, status: { ...status, vmPodUid: 'pod-before' } }];
+    liveImages = images;
+    await reconciler.reconcile('team/web');
+    expect(remove).toHaveBeenCalledOnce();
+  });
+
   test('over a VM that is deleted does not let go of it while kube-apiserver has its pod, whosever the cache shows under that name', async () => {
     const deletionTimestamp = '2026-11-01T10:00:30Z';
     vm = aVm({ metadata: { ...aVm().metadata, ...held, deletionTimestamp }, status: { effective } });
