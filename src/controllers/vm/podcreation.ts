@@ -8,7 +8,7 @@ import { isRefusal } from '../../controller/refusal.ts';
 import { isSvc3Error, messageOf } from '../../errors.ts';
 import type { Informer, KubeClient, ReconcileResult } from '../../kube/types.ts';
 import { awaitedImages } from '../image/saves.ts';
-import type { PodPlan } from './decide.ts';
+import type { Observed, PodPlan } from './decide.ts';
 import type { VmExpectations } from './expectations.ts';
 import type { VmSettings } from './settings.ts';
 import type { Placed, PlacementRequest } from '../../placement/place.ts';
@@ -130,7 +130,8 @@ export class PodCreation implements VmMemory {
   /** Whether the VM could have a pod on another node, one that has not turned it away. */
   hasOtherNode(vm: Vm, pod: Pod): boolean {
     const { nodeChoice, settings, sources } = this.#parts;
-    const resolved = this.#settings(vm);
+    // It has no claim, and so no memory of a guest that is to be saved.
+    const resolved = this.#settings({ vm, isSavedFirst: false });
     if (resolved.kind !== 'resolved') return false;
     const memory = memoryToGoOnFrom(vm, resolved.effective, sources);
     return nodeChoice.hasOther(vm, placementRequest(vm, resolved.effective, settings, memory), pod);
@@ -165,7 +166,7 @@ export class PodCreation implements VmMemory {
     if (await this.#isSavedUnseen(pass)) return { requeueAfterMs: cacheLagMs };
     const waits = poolClaims.ofPoolUnclaimed(vm);
     if (waits !== undefined) return this.#claim(pass, waits, this.#settingsWith(vm, waits));
-    const resolved = this.#settings(pass);
+    const resolved = this.#settings(pass.observed);
     if (resolved.kind === 'asking') return this.#asking(pass, resolved);
     if (resolved.kind === 'unresolved') return this.#unresolved(pass, resolved);
     const served = isServed(vm) ? poolClaims.ofConfig(vm, resolved.effective) : undefined;
@@ -332,7 +333,7 @@ export class PodCreation implements VmMemory {
   }
 
   /** Frozen once the VM has been placed, with what has changed of its spec since; before that as VMConfig and image are now. */
-  #settings({ observed: { vm, isSavedFirst } }: Pass): ReturnType<typeof resolveVm> {
+  #settings({ vm, isSavedFirst }: Pick<Observed, 'vm' | 'isSavedFirst'>): ReturnType<typeof resolveVm> {
     const { sources, settings } = this.#parts;
     const frozen = vm.status?.effective;
     if (frozen === undefined) return resolveVm(vm, sources);
