@@ -73,7 +73,7 @@ export const reasonTable: readonly ReasonRow[] = [
       'Nothing; where that lasts, look at the pod and whether kube-scheduler runs.',
     ],
     Unschedulable: [
-      'No node fits, and the message counts the reasons over all nodes; or kube-scheduler does not bind the pod to the node that was chosen, and the message quotes it.',
+      'No node fits, and the message counts the reasons over all nodes; or kube-scheduler does not bind the pod, to the node that was chosen or to any, and the message quotes it.',
       'Free or add what is missing; `svc3 vm explain NAME` gives the verdict for each node.',
     ],
     ConfigNotFound: [

@@ -8,6 +8,8 @@ const times = { baseMs: 1_000, maxMs: 60_000, random: () => 1 } as const;
 export class DeployBackoff {
   readonly #backoff: Backoff;
   readonly #avoided: AvoidedNodes;
+  /** UIDs of the VMs whose pod kube-scheduler has found unschedulable on the node that it was for. */
+  readonly #unschedulable = new Set<string>();
 
   /** `now`: milliseconds of a clock that never jumps. */
   constructor(now: () => number) {
@@ -46,9 +48,20 @@ export class DeployBackoff {
     return this.#avoided.lastingOf(vmUid);
   }
 
+  /** kube-scheduler does not take the VM's pod on the node that it is for. */
+  noteUnschedulable(vmUid: string): void {
+    this.#unschedulable.add(vmUid);
+  }
+
+  /** Whether that was so since the nodes were forgotten last. */
+  isUnschedulable(vmUid: string): boolean {
+    return this.#unschedulable.has(vmUid);
+  }
+
   /** Nothing else fits: all nodes have their turn again. */
   forgetNodes(vmUid: string): void {
     this.#avoided.forget(vmUid);
+    this.#unschedulable.delete(vmUid);
   }
 
   /** Something has changed that may help: the next try is due. The failures count on, and what nodes said stays. */
@@ -59,6 +72,6 @@ export class DeployBackoff {
   /** The VM runs, or is gone. */
   forget(vmUid: string): void {
     this.#backoff.clear(vmUid);
-    this.#avoided.forget(vmUid);
+    this.forgetNodes(vmUid);
   }
 }

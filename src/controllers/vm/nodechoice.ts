@@ -9,6 +9,8 @@ import type { DeployBackoff } from './deploybackoff.ts';
 import type { VmMemory } from './vmmemory.ts';
 import { hasClaims } from './facts/claim.ts';
 import { isForSameNodes } from './resolve/changes.ts';
+import { isUntaken } from './facts/unbound.ts';
+import type { VmSettings } from './settings.ts';
 import type { WaitingVms } from './waiting.ts';
 
 /** A kubelet that has just started rejects pods whose devices it does not have yet: so often is its node tried again for the sake of a VM's volumes. */
@@ -21,7 +23,20 @@ export interface NodeChoiceParts {
   readonly inventory: Inventory;
   readonly waiting: WaitingVms;
   readonly backoff: DeployBackoff;
+  readonly whenFull: VmSettings['whenFull'];
   readonly placed: PlacementDecided | undefined;
+}
+
+/** What is to become of a VM that wants a node. */
+export interface Choice extends PlacedWithout {
+  /** kube-scheduler is to find the node, for a pod that is made with this; undefined: as `result` says. */
+  readonly unpinned: Unpinned | undefined;
+}
+
+/** What placement says, with what the nodes that turned the pod away have to do with it. */
+interface Found extends PlacedWithout {
+  /** The nodes that fit have all turned the pod away. */
+  readonly isLastChoice: boolean;
 }
 
 /**
@@ -56,6 +71,7 @@ export class NodeChoice implements VmMemory {
   noteTurnedAway(vm: Vm, { pod, reason, node }: Extract<PodPlan, { kind: 'replace' }>): void {
     const { backoff } = this.#parts;
     const { uid } = vm.metadata;
+    if (isUntaken(pod)) backoff.noteUnschedulable(uid);
     if (this.#isTriedAgain(vm, pod)) backoff.failed(uid);
     else backoff.failed(uid, node, reason === 'PodNotPrepared' || this.#isRefused(vm, reason, node));
   }
@@ -117,28 +133,39 @@ export class NodeChoice implements VmMemory {
     return placeLeavingOut(this.#parts.inventory, request).result;
   }
 
-  /** What a pod is made with that kube-scheduler finds a node for; undefined where the VM waits for what is due of a node. */
+  /**
+   * What a pod is made with that kube-scheduler finds a node for; undefined where the installation wants none (`placement.whenFull`), or the VM waits
+   * for what is due of a node.
+   */
   unpinned(request: PlacementRequest): Unpinned | undefined {
-    return unpinned(this.#parts.inventory, request);
+    return this.#parts.whenFull === 'Pod' ? unpinned(this.#parts.inventory, request) : undefined;
   }
 
   /**
    * Chooses, and assumes that the VM's pod is there. Synchronous: nobody decides in between. A Persistent disk goes back to its node,
    * since its volume may be there only, but where the VM says something else by now of where it is to be: then another node is tried first, once. A
    * node that turned the pod away is the last choice. Where others have refused it, that node may be the only one, with ports of it that are taken.
+   * Where all that fit have turned it away, and kube-scheduler knew why, as it knows volumes and how many a node attaches, that has to find another.
    */
-  choose(vm: Vm, effective: EffectiveSettings, request: PlacementRequest): PlacedWithout {
-    const { inventory, placed: decided } = this.#parts;
+  choose(vm: Vm, effective: EffectiveSettings, request: PlacementRequest): Choice {
+    const { inventory, backoff, placed: decided } = this.#parts;
     const { uid } = vm.metadata;
     const began = performance.now();
     inventory.forget(uid);
-    const placed = this.#place(vm, effective, request);
-    if (placed.result.kind === 'placed') inventory.assume(uid, placed.result.usage);
-    decided?.(placed.result, (performance.now() - began) / 1000);
-    return placed;
+    const { isLastChoice, ...found } = this.#place(vm, effective, request);
+    const { result } = found;
+    decided?.(result, (performance.now() - began) / 1000);
+    if (result.kind === 'refused') return { ...found, unpinned: this.unpinned(request) };
+    // What is due of a node that has refused the pod is not waited for.
+    const others = { ...request, avoid: backoff.refused(uid) };
+    const left = isLastChoice && backoff.isUnschedulable(uid) ? this.unpinned(others) : undefined;
+    if (left !== undefined) return { ...found, unpinned: left };
+    if (isLastChoice) backoff.forgetNodes(uid);
+    inventory.assume(uid, result.usage);
+    return { ...found, unpinned: undefined };
   }
 
-  #place(vm: Vm, effective: EffectiveSettings, request: PlacementRequest): PlacedWithout {
+  #place(vm: Vm, effective: EffectiveSettings, request: PlacementRequest): Found {
     const { inventory, backoff } = this.#parts;
     const { uid } = vm.metadata;
     const avoid = backoff.avoided(uid);
@@ -154,11 +181,9 @@ export class NodeChoice implements VmMemory {
       const placed = leavesOut
         ? placeLeavingOut(inventory, one)
         : { result: place(inventory, one), leftOut: [] };
-      if (placed.result.kind === 'placed') return placed;
+      if (placed.result.kind === 'placed') return { ...placed, isLastChoice: false };
     }
-    const placed = placeLeavingOut(inventory, request);
-    if (placed.result.kind === 'placed') backoff.forgetNodes(uid);
-    return placed;
+    return { ...placeLeavingOut(inventory, request), isLastChoice: avoid.size > 0 };
   }
 }
 

@@ -12,7 +12,6 @@ import type { Observed, PodPlan } from './decide.ts';
 import type { VmExpectations } from './expectations.ts';
 import type { VmSettings } from './settings.ts';
 import type { Placed, PlacementRequest } from '../../placement/place.ts';
-import type { Unpinned } from '../../placement/unpinned.ts';
 import type { HostPort } from '../../placement/ports.ts';
 import type { ClaimHolder } from './facts/claim.ts';
 import { keepsSettings } from './facts/hibernation.ts';
@@ -145,7 +144,7 @@ export class PodCreation implements VmMemory {
   /**
    * One try; sets the status of the pass to what became of it. In this order, since each may make the next superfluous: a waiting guest where
    * the VM's own pod was refused, the backoff, a pod that the cache does not show yet, a waiting guest of the VM's pool, its settings, a waiting
-   * guest with the same VMConfig, a node; where none fits, a pod for kube-scheduler (`placement.whenFull: Pod`), or the wait for a node. Nobody gets
+   * guest with the same VMConfig, a node; where none fits, or all that fit have turned its pod away, a pod for kube-scheduler (`placement.whenFull: Pod`), or the wait for a node. Nobody gets
    * a pod for kube-scheduler because a node's hardware virtualisation is not known yet, or not ready.
    */
   async deploy(pass: Pass): Promise<ReconcileResult | void> {
@@ -175,17 +174,11 @@ export class PodCreation implements VmMemory {
     const request = placementRequest(vm, resolved.effective, settings, memory);
     if (vm.spec.pool !== undefined && vm.status?.podName !== podNameOf(vm.metadata.name))
       return this.#withoutStandby(pass, request);
-    const { result: placement, leftOut } = nodeChoice.choose(vm, resolved.effective, request);
-    if (placement.kind === 'placed')
-      return this.#create(pass, resolved, pinned(placement, leftOut), placement);
-    const unpinned = this.#unpinned(request);
-    if (unpinned === undefined) return this.#unschedulable(pass, request, placement.message);
-    return this.#create(pass, resolved, { node: undefined, ports: {}, ...unpinned }, undefined);
-  }
-
-  #unpinned(request: PlacementRequest): Unpinned | undefined {
-    const { nodeChoice, settings } = this.#parts;
-    return settings.whenFull === 'Pod' ? nodeChoice.unpinned(request) : undefined;
+    const { result: placement, leftOut, unpinned } = nodeChoice.choose(vm, resolved.effective, request);
+    if (unpinned !== undefined)
+      return this.#create(pass, resolved, { node: undefined, ports: {}, ...unpinned }, undefined);
+    if (placement.kind === 'refused') return this.#unschedulable(pass, request, placement.message);
+    return this.#create(pass, resolved, pinned(placement, leftOut), placement);
   }
 
   /** A guest that waits by now, for a VM of a pool whose own pod could not be made; that there is none is asked for, since it stays chosen. */
@@ -280,7 +273,7 @@ export class PodCreation implements VmMemory {
     const { nodeChoice, poolClaims } = this.#parts;
     nodeChoice.release(vm.metadata.uid);
     const placement = nodeChoice.preview(request);
-    if (placement.kind === 'refused' && this.#unpinned(request) === undefined)
+    if (placement.kind === 'refused' && nodeChoice.unpinned(request) === undefined)
       return this.#unschedulable(pass, request, placement.message);
     // One that has run in a guest of the pool, and lost it, asks for no guest that waits.
     const isClaim = isToRun(vm);

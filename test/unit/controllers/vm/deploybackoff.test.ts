@@ -45,6 +45,15 @@ test('a node that refused the pod is avoided until the VM runs, or none is left'
   }
 });
 
+test('that kube-scheduler found a pod unschedulable is remembered until the VM runs, or all nodes have their turn again', () => {
+  for (const end of [() => backoff.forget('a'), () => backoff.forgetNodes('a')]) {
+    backoff.noteUnschedulable('a');
+    expect([backoff.isUnschedulable('a'), backoff.isUnschedulable('b')]).toEqual([true, false]);
+    end();
+    expect(backoff.isUnschedulable('a')).toBe(false);
+  }
+});
+
 test('a change that may help makes the next try due, and tells nothing of nodes', () => {
   backoff.failed('a', 'n1', true);
   expect([backoff.waitMs('a'), backoff.failures('a')]).toEqual([1_000, 1]);

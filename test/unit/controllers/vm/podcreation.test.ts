@@ -125,7 +125,13 @@ function podCreation(
     client: client as unknown as KubeClient,
     sources,
     settings,
-    nodeChoice: new NodeChoice({ inventory, waiting, backoff, placed: undefined }),
+    nodeChoice: new NodeChoice({
+      inventory,
+      waiting,
+      backoff,
+      whenFull: settings.whenFull,
+      placed: undefined,
+    }),
     nextPod: new NextPod({
       sources,
       settings,
@@ -162,13 +168,17 @@ async function deploy(vm: Vm, creation = podCreation()) {
 }
 const made = () => create.mock.calls[0]?.[1];
 const nodeOfPod = () => /"values":\["(n\d)"\]/.exec(JSON.stringify(made()?.spec.affinity ?? {}))?.[1];
-/** The end of a pod on a node. */
+/** The end of a pod that was for a node: its kubelet has rejected it, or kube-scheduler does not bind it, for `podReason`. */
 const turnedAway = (
   node: string,
   reason: ReplaceReason = 'RejectedByNode',
-  podReason = 'NodeAffinity',
+  podReason = reason === 'Unschedulable' ? 'Unschedulable' : 'NodeAffinity',
 ): Parameters<PodCreation['noteTurnedAway']>[1] => {
-  const pod = aVmPod({ nodeName: node, status: { phase: 'Failed', reason: podReason } });
+  const unbound = [{ type: 'PodScheduled', status: 'False', reason: podReason }];
+  const pod =
+    reason === 'Unschedulable'
+      ? aVmPod({ status: { phase: 'Pending', conditions: unbound } })
+      : aVmPod({ nodeName: node, status: { phase: 'Failed', reason: podReason } });
   return { kind: 'replace', pod, reason, node, message: 'the pod has ended' };
 };
 /** Whether something is assumed to be used on the node. */
@@ -383,6 +393,77 @@ describe('a VM', () => {
       creation.noteTurnedAway(vm, turnedAway('n2', 'Unschedulable'));
       nowMs += 60_000;
       expect([...tries, ...(await triesUntil('n2', vm, creation))]).toEqual(['n1', 'n2', 'n1', 'n2']);
+    });
+
+    describe('and that is left to kube-scheduler where placement finds none', () => {
+      /** The node that the next try is for; undefined where kube-scheduler is to find it. */
+      async function nextTry(vm: Vm, creation: PodCreation): Promise<string | undefined> {
+        create.mockClear();
+        nowMs += backoff.waitMs('vm-uid');
+        await deploy(vm, creation);
+        expect(made()).toBeDefined();
+        return nodeOfPod();
+      }
+
+      test.each<[what: string, status: VmStatus, nodes: string[]]>([
+        ['that was only tried', {}, ['n1', 'n2']],
+        ['that goes back first to where it was', { powerState: 'Stopped' }, ['n2', 'n1']],
+      ])('gets a pod for it, %s, once every node that fits has refused it', async (_what, status, nodes) => {
+        for (const name of ['n1', 'n2']) inventory.setNode(aNode(name));
+        const creation = podCreation({ whenFull: 'Pod' });
+        const vm = placed({ node: 'n2', ...status }, persistent);
+        for (const node of nodes) {
+          expect(await nextTry(vm, creation)).toBe(node);
+          creation.noteTurnedAway(vm, turnedAway(node, 'Unschedulable'));
+        }
+        expect(await nextTry(vm, creation)).toBeUndefined();
+        expect([usedOn('n1'), usedOn('n2')]).toEqual([false, false]);
+      });
+
+      test('gets one also where its own node is the only one that fits', async () => {
+        inventory.setNode(aNode('n1'));
+        const creation = podCreation({ whenFull: 'Pod' });
+        const vm = placed({ node: 'n1', powerState: 'Stopped' }, persistent);
+        creation.noteTurnedAway(vm, turnedAway('n1', 'Unschedulable'));
+        expect(await nextTry(vm, creation)).toBeUndefined();
+      });
+
+      test('is tried first on a node that is new, and on all again once it has run', async () => {
+        inventory.setNode(aNode('n1'));
+        const creation = podCreation({ whenFull: 'Pod' });
+        const vm = placed({}, persistent);
+        creation.noteTurnedAway(vm, turnedAway('n1', 'Unschedulable'));
+        expect(await nextTry(vm, creation)).toBeUndefined();
+        inventory.setNode(aNode('n2'));
+        expect(await nextTry(vm, creation)).toBe('n2');
+        creation.noteAlive('vm-uid', { isBound: true, isReady: true });
+        inventory.removeNode('n2');
+        expect(await nextTry(vm, creation)).toBe('n1');
+      });
+
+      test.each<[what: string, end: ReturnType<typeof turnedAway>]>([
+        ['a kubelet has rejected it', turnedAway('n1')],
+        ['no volume could be made for it yet', turnedAway('n1', 'Unschedulable', 'SchedulerError')],
+      ])('has its node tried again where %s', async (_what, end) => {
+        inventory.setNode(aNode('n1'));
+        const creation = podCreation({ whenFull: 'Pod' });
+        creation.noteTurnedAway(placed(), end);
+        expect(await nextTry(placed(), creation)).toBe('n1');
+      });
+
+      test('has its node tried again while another one that would take it has not reported yet', async () => {
+        inventory.setNode(aNode('n1', { foundKvm: true, kvm: 1 }));
+        inventory.setNode(aNode('n2'));
+        inventory.setPod(aPod('agent', 'n2', { cpu: 0, isNodeAgent: true }));
+        const creation = podCreation({ whenFull: 'Pod' });
+        const vm = placed({}, persistent);
+        creation.noteTurnedAway(vm, turnedAway('n1', 'Unschedulable'));
+        expect(await nextTry(vm, creation)).toBe('n1');
+        // It is full: nothing of it is waited for.
+        inventory.setPod(aPod('other', 'n2', { cpu: 8 }));
+        creation.noteTurnedAway(vm, turnedAway('n1', 'Unschedulable'));
+        expect(await nextTry(vm, creation)).toBeUndefined();
+      });
     });
 
     test.each<[what: string, status: VmStatus, tries: string[]]>([
