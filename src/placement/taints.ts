@@ -10,6 +10,9 @@ export interface Toleration {
 /** The cordon of a node comes as a taint too; it is told as `unschedulable` instead. */
 const cordonTaint = 'node.kubernetes.io/unschedulable';
 
+/** Put on by people, of a node that is off. */
+const outOfService = 'node.kubernetes.io/out-of-service';
+
 /** Kubernetes gives every pod these two for 300 seconds (admission plugin DefaultTolerationSeconds). */
 const everyPod: readonly Toleration[] = [
   { key: 'node.kubernetes.io/not-ready', operator: 'Exists', effect: 'NoExecute' },
@@ -43,4 +46,9 @@ export function softTaints(taints: readonly Taint[], tolerations: readonly Toler
     (taint) =>
       taint.effect === 'PreferNoSchedule' && !tolerations.some((toleration) => tolerates(toleration, taint)),
   ).length;
+}
+
+/** Without those that Kubernetes itself puts on a node and takes off again, by its conditions. */
+export function lastingTaints(taints: readonly Taint[]): Taint[] {
+  return taints.filter(({ key }) => key === outOfService || !key.startsWith('node.kubernetes.io/'));
 }

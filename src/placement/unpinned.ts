@@ -3,10 +3,7 @@ import type { Accelerator, ClassFacts } from './facts.ts';
 import type { Inventory } from './inventory.ts';
 import { placeLeavingOut } from './leaveout.ts';
 import { acceleratorOn, awaits, excludesForGood, type PlacementRequest } from './place.ts';
-import type { Taint } from '../api/core.ts';
-
-/** Put on by people, of a node that is off. */
-const outOfService = 'node.kubernetes.io/out-of-service';
+import { lastingTaints } from './taints.ts';
 
 /** What is fixed of a pod before its node is, where that is left to kube-scheduler. */
 export interface Unpinned {
@@ -21,7 +18,7 @@ export interface Unpinned {
  */
 export function unpinned(inventory: Inventory, request: PlacementRequest): Unpinned | undefined {
   const candidates = [...classesOf(inventory, request)].filter(
-    (facts) => excludesForGood({ ...facts, taints: lastingTaints(facts) }, request) === undefined,
+    (facts) => excludesForGood({ ...facts, taints: lastingTaints(facts.taints) }, request) === undefined,
   );
   // One that is down or cordoned reports nothing, perhaps for ever.
   const awaited = candidates.filter(
@@ -36,11 +33,6 @@ export function unpinned(inventory: Inventory, request: PlacementRequest): Unpin
   const requestsEphemeralStorage =
     meant.length === 0 || meant.some(({ reportsEphemeralStorage }) => reportsEphemeralStorage);
   return { accelerator, requestsEphemeralStorage };
-}
-
-/** Without those that Kubernetes itself puts on a node and takes off again, by its conditions. */
-function lastingTaints({ taints }: ClassFacts): Taint[] {
-  return taints.filter(({ key }) => key === outOfService || !key.startsWith('node.kubernetes.io/'));
 }
 
 /** Whether a node would take the VM that refuses it for what is not known of its hardware virtualisation, or not ready. */

@@ -1,12 +1,14 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Image, Iso } from '../../api/image.ts';
 import { labels } from '../../api/meta.ts';
-import type { Pod } from '../../api/core.ts';
+import type { Node, Pod } from '../../api/core.ts';
 import { images, isos, nodes, pods, vmConfigs, vmPools, vms } from '../../api/resources.ts';
 import { leaves, leavesSpec } from '../../controller/change.ts';
 import { type Controller, createController, isCached, keyOf } from '../../controller/controller.ts';
 import type { Runtime } from '../../controller/runtime.ts';
 import type { Change } from '../../kube/types.ts';
 import { reservedFor } from '../../placement/nodefacts.ts';
+import { lastingTaints } from '../../placement/taints.ts';
 import { readByUsers } from '../image/nameddisk.ts';
 import type { Shared } from '../vm/controller.ts';
 import { debounced } from '../vm/pacing.ts';
@@ -101,17 +103,20 @@ export function createVmPoolController(
   const wakeAll = debounced(() => {
     for (const pool of caches.pools.list()) controller.enqueue(keyOf(pool));
   }, 1_000);
-  // Nodes come and go, are cordoned and reserved; their heartbeats are no news.
+  // Nodes come and go, are cordoned, tainted and reserved; their heartbeats are no news.
   caches.nodes.onChange((change) => {
     const isNews =
       change.kind !== 'updated' ||
       change.old.spec?.unschedulable !== change.object.spec?.unschedulable ||
       reservedFor(change.old) !== reservedFor(change.object) ||
+      !isDeepStrictEqual(taintsOf(change.old), taintsOf(change.object)) ||
       readyOf(change.old) !== readyOf(change.object);
     if (isNews) wakeAll();
   });
   return controller;
 }
+
+const taintsOf = ({ spec }: Node) => lastingTaints(spec?.taints ?? []);
 
 function readyOf({
   status,

@@ -5,7 +5,7 @@ import type { VmPool } from '../../api/vmpool.ts';
 import { endMessage, isPodReady, pullFailure, unschedulableMessage } from '../vm/facts/podstate.ts';
 import { isOfTemplate, templateDigest } from '../vm/facts/standby.ts';
 import { isUntaken } from '../vm/facts/unbound.ts';
-import { isReserved, isUsable } from '../vm/pool/standbys.ts';
+import { isKeptOff, isReserved, isUsable } from '../vm/pool/standbys.ts';
 
 /** A pod of the pool that is no VM's. */
 export interface StandbyView {
@@ -38,8 +38,11 @@ export interface ObservedPool {
 export interface PoolPlan {
   readonly delete: readonly { readonly pod: Pod; readonly why: string; readonly isFailure: boolean }[];
   readonly create: number;
+  /** Guests that VMs can get. */
   readonly idle: number;
   readonly preparing: number;
+  /** Pods that stay: these, and those that wait where no VM is to begin until others take their place. */
+  readonly kept: number;
   /** Fewer than are to wait, since there may be no more. */
   readonly isFull: boolean;
   /** Outdated guests of which one may make way where there turns out to be no room for one more, the one that is worth least first. */
@@ -48,7 +51,12 @@ export interface PoolPlan {
   readonly lookAgainMs: number | undefined;
 }
 
-type Judged = StandbyView & { readonly isIdle: boolean; readonly isCurrent: boolean };
+type Judged = StandbyView & {
+  readonly isIdle: boolean;
+  readonly isCurrent: boolean;
+  /** A taint of its node keeps VMs away from it, perhaps only for a moment. */
+  readonly isKeptOff: boolean;
+};
 
 /** Which pods the pool gives up, and how many it makes. Those that a VM has chosen are none of its business. Pure. */
 export function decidePool(observed: ObservedPool): PoolPlan {
@@ -62,7 +70,7 @@ export function decidePool(observed: ObservedPool): PoolPlan {
     const stale = isOfTemplate(one.pod, template) ? undefined : 'the template has changed';
     const why = failure ?? stale ?? nodeProblem(one);
     if (why !== undefined) doomed.push({ pod: one.pod, why, isFailure: failure !== undefined });
-    else kept.push({ ...one, isIdle: isPodReady(one.pod), isCurrent: isCurrent(one.pod, revisions) });
+    else kept.push(judged(one, revisions));
   }
   const { minIdle, maxSize = Infinity } = pool.spec;
   // VMs are refused nothing: where they came while guests booted, or the bound was lowered, guests make way.
@@ -73,7 +81,7 @@ export function decidePool(observed: ObservedPool): PoolPlan {
   const isUntold = revisions === undefined && resolution === 'asking';
   const stays = isUntold ? current.length : Math.min(current.length, most);
   for (const { pod } of current.slice(stays)) doomed.push(surplus(pod));
-  // One that is outdated waits on until one that is not can take its place.
+  // One that is outdated, or that no VM gets where it is, waits on until one that is neither can take its place.
   const ready = current.slice(0, stays).filter(({ isIdle }) => isIdle).length;
   const allowed = Math.max(0, most - ready);
   const outdatedStay = outdated.filter(({ isIdle }) => isIdle).slice(0, allowed);
@@ -85,13 +93,13 @@ export function decidePool(observed: ObservedPool): PoolPlan {
   const makesRoom = missing > 0 && room === 0 && resolution === 'resolved' ? spares[0] : undefined;
   if (makesRoom !== undefined) doomed.push(outdatedOne(makesRoom));
   const left = [...current.slice(0, stays), ...outdatedStay.filter((one) => one !== makesRoom)];
-  const idle = left.filter(({ isIdle }) => isIdle).length;
   const booting = left.filter(({ isIdle }) => !isIdle);
   return {
     delete: doomed,
     create: Math.min(missing, room),
-    idle,
+    idle: left.filter((one) => one.isIdle && !one.isKeptOff).length,
     preparing: booting.length,
+    kept: left.length,
     isFull: missing > room,
     // One at a time: the room of one that goes is free only when it has gone.
     spares: observed.isLeaving ? [] : spares.map(({ pod }) => pod),
@@ -102,12 +110,31 @@ export function decidePool(observed: ObservedPool): PoolPlan {
   };
 }
 
-/** Those that wait first, the oldest before. */
-function byWorth(a: Judged, b: Judged): number {
-  return Number(b.isIdle) - Number(a.isIdle) || createdAt(a.pod) - createdAt(b.pod);
+function judged(one: StandbyView, revisions: readonly string[] | undefined): Judged {
+  const { pod, node } = one;
+  const isOff = isKeptOff(pod, node);
+  return {
+    ...one,
+    isIdle: isPodReady(pod),
+    isCurrent: !isOff && isCurrent(pod, revisions),
+    isKeptOff: isOff,
+  };
 }
 
-const outdatedOne = ({ pod }: StandbyView) => ({ pod, why: 'it is outdated', isFailure: false });
+/** Those that wait first, those that VMs can get before others, the oldest before. */
+function byWorth(a: Judged, b: Judged): number {
+  return (
+    Number(b.isIdle) - Number(a.isIdle) ||
+    Number(a.isKeptOff) - Number(b.isKeptOff) ||
+    createdAt(a.pod) - createdAt(b.pod)
+  );
+}
+
+const outdatedOne = ({ pod, isKeptOff: isOff }: Judged) => ({
+  pod,
+  why: isOff ? 'its node has a taint that the pool does not tolerate' : 'it is outdated',
+  isFailure: false,
+});
 const surplus = (pod: Pod) => ({ pod, why: 'fewer are to wait', isFailure: false });
 
 /** While it is not known what a pod would be made from, every pod is as it should be. */

@@ -442,13 +442,9 @@ function isPinned({ effective: { image, iso } }: Resolved): boolean {
  * How many guests are made where some that were to go could not be deleted: with these they are not more than the pool may have, nor, however often its
  * template changes, more than twice as many as are to wait.
  */
-function createdBeside(
-  staying: number,
-  { pool, claimed }: ObservedPool,
-  { create, idle, preparing }: PoolPlan,
-): number {
+function createdBeside(staying: number, { pool, claimed }: ObservedPool, { create, kept }: PoolPlan): number {
   if (staying === 0) return create;
   const { minIdle, maxSize = Infinity } = pool.spec;
-  const most = Math.min(2 * minIdle, maxSize - claimed) - idle - preparing - staying;
+  const most = Math.min(2 * minIdle, maxSize - claimed) - kept - staying;
   return Math.max(0, Math.min(create, most));
 }

@@ -1,6 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import type { Taint } from '../../../src/api/core.ts';
-import { softTaints, tolerates, toleratesAll, type Toleration } from '../../../src/placement/taints.ts';
+import {
+  lastingTaints,
+  softTaints,
+  tolerates,
+  toleratesAll,
+  type Toleration,
+} from '../../../src/placement/taints.ts';
 
 const team: Taint = { key: 'team', value: 'x', effect: 'NoSchedule' };
 
@@ -88,4 +94,18 @@ test('soft taints that are not tolerated are counted, others are not', () => {
     1,
   );
   expect(softTaints([team], [])).toBe(0);
+});
+
+test('taints that Kubernetes takes off again by itself do not last', () => {
+  const of = (key: string): Taint => ({ key, effect: 'NoSchedule' });
+  const passing = ['not-ready', 'disk-pressure', 'unschedulable'].map((name) =>
+    of(`node.kubernetes.io/${name}`),
+  );
+  const lasting = [
+    team,
+    of('node.kubernetes.io/out-of-service'),
+    of('kubernetes.io/x'),
+    of('karpenter.sh/disrupted'),
+  ];
+  expect(lastingTaints([...passing, ...lasting])).toEqual(lasting);
 });

@@ -7,6 +7,7 @@ import { keyOf } from '../../../controller/controller.ts';
 import type { Informer } from '../../../kube/types.ts';
 import { reservedFor } from '../../../placement/nodefacts.ts';
 import { nodeOf } from '../../../placement/podfacts.ts';
+import { lastingTaints, toleratesAll } from '../../../placement/taints.ts';
 import { effectiveAnnotation } from '../names.ts';
 import type { VmMemory } from '../vmmemory.ts';
 import { annotatedSettings } from '../facts/annotatedsettings.ts';
@@ -111,7 +112,7 @@ export class Standbys implements VmMemory {
         isIdle(one, pool) &&
         isOfTemplate(one, template) &&
         this.holderOf(one) === undefined &&
-        isUsable(this.#nodeOf(one), namespace) &&
+        this.#isOnUsableNode(one) &&
         suits(one),
     );
     if (pod === undefined) return undefined;
@@ -129,9 +130,9 @@ export class Standbys implements VmMemory {
     return this.#neighbourhood.around(vm, settings, waiting);
   }
 
-  #nodeOf(pod: Pod): Node | undefined {
-    const name = nodeOf(pod);
-    return name === undefined ? undefined : this.#caches.nodes.get(name);
+  #isOnUsableNode(pod: Pod): boolean {
+    const node = this.#caches.nodes.get(nodeOf(pod) ?? '');
+    return isUsable(node, pod.metadata.namespace) && !isKeptOff(pod, node);
   }
 
   #release(podUid: string): void {
@@ -185,6 +186,14 @@ export function isUsable(node: Node | undefined, namespace: string): boolean {
   return (
     node !== undefined && !isLost(node) && node.spec?.unschedulable !== true && !isReserved(node, namespace)
   );
+}
+
+/**
+ * Whether a taint of the node would keep the pod off it, if it came there now. One that ends no pods says as well that the node is for others, or is
+ * about to go: Karpenter taints a node minutes before it evicts.
+ */
+export function isKeptOff(pod: Pod, node: Node | undefined): boolean {
+  return !toleratesAll(lastingTaints(node?.spec?.taints ?? []), pod.spec.tolerations ?? []);
 }
 
 /** Whether the node takes only VMs of another namespace. */

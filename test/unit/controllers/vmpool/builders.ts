@@ -1,4 +1,4 @@
-import type { Node, Pod } from '../../../../src/api/core.ts';
+import type { Node, Pod, Taint } from '../../../../src/api/core.ts';
 import type { Vm, VmSpec, VmStatus } from '../../../../src/api/vm.ts';
 import type { VmPool, VmPoolSpec } from '../../../../src/api/vmpool.ts';
 import { ownershipPatch } from '../../../../src/controllers/vm/pool/claims.ts';
@@ -81,13 +81,17 @@ export interface NodeGiven {
   readonly isLost?: boolean;
   /** Value of its label `svc3.dev/namespace`. */
   readonly reservedFor?: string;
+  readonly taints?: Taint[];
 }
 
-export function aNode({ isCordoned = false, isLost = false, reservedFor }: NodeGiven = {}): Node {
+export function aNode({ isCordoned = false, isLost = false, reservedFor, taints }: NodeGiven = {}): Node {
   const labels = reservedFor === undefined ? {} : { 'svc3.dev/namespace': reservedFor };
   return {
     metadata: storedMeta({ name: 'n1', labels }),
-    spec: isCordoned ? { unschedulable: true } : {},
+    spec: {
+      ...(isCordoned ? { unschedulable: true } : {}),
+      ...(taints === undefined ? {} : { taints }),
+    },
     status: { conditions: [{ type: 'Ready', status: isLost ? 'Unknown' : 'True' }] },
   };
 }

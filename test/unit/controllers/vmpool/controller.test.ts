@@ -1,16 +1,18 @@
-import { beforeEach, expect, onTestFinished, test } from 'vitest';
+import { beforeEach, expect, onTestFinished, test, vi } from 'vitest';
+import type { Node } from '../../../../src/api/core.ts';
 import type { Image, ImageStatus } from '../../../../src/api/image.ts';
 import type { KubeObject, Resource } from '../../../../src/api/object.ts';
-import { images, isos, vmConfigs, vmPools } from '../../../../src/api/resources.ts';
+import { images, isos, nodes, vmConfigs, vmPools } from '../../../../src/api/resources.ts';
 import type { VmConfig, VmConfigStatus } from '../../../../src/api/vmconfig.ts';
 import type { Controller } from '../../../../src/controller/controller.ts';
 import { createVmPoolController } from '../../../../src/controllers/vmpool/controller.ts';
 import type { Change } from '../../../../src/kube/types.ts';
 import { vmSettings } from '../../../support/operator.ts';
+import { withFakeTimers } from '../../timers.ts';
 import { FakeInformers } from '../fakeinformers.ts';
 import { anImage, condition, digest } from '../image/builders.ts';
 import { aConfig, condition as configCondition } from '../vmconfig/builders.ts';
-import { aPool } from './builders.ts';
+import { aNode, aPool } from './builders.ts';
 
 let informers: FakeInformers;
 let controller: Controller;
@@ -84,4 +86,20 @@ test('pools are left alone where the status of a VMConfig changes, and looked at
   expect(await wokenBy(vmConfigs, updated(config, { ...config, status: said }))).toEqual([]);
   const changed: VmConfig = { ...config, metadata: { ...config.metadata, generation: 4 } };
   expect(await wokenBy(vmConfigs, updated(config, changed))).toEqual(['team/ci']);
+});
+
+const taintedBy = (key: string) => aNode({ taints: [{ key, effect: 'NoSchedule' }] });
+
+test.each<[what: string, is: Node, looked: string[]]>([
+  ['are looked at where a node gets a taint', taintedBy('karpenter.sh/disrupted'), ['other/ci', 'team/ci']],
+  ['are left alone where that passes by itself', taintedBy('node.kubernetes.io/disk-pressure'), []],
+  ['are looked at where a node is cordoned', aNode({ isCordoned: true }), ['other/ci', 'team/ci']],
+  ['are left alone where a node says that it is there', aNode(), []],
+])('all pools %s', async (_what, is, looked) => {
+  withFakeTimers();
+  informers.of(nodes).tell(updated(aNode(), is));
+  await vi.runAllTimersAsync();
+  vi.useRealTimers();
+  await expect.poll(() => controller.pending()).toBe(0);
+  expect([...woken].toSorted()).toEqual(looked);
 });

@@ -248,6 +248,51 @@ describe('guests of another VMConfig, image or runner', () => {
   });
 });
 
+describe('guests on a node with a taint', () => {
+  const node = aNode({ taints: [{ key: 'karpenter.sh/disrupted', effect: 'NoSchedule' }] });
+  const tainted = (name: string, standby: StandbyGiven = {}) => view(name, { node, ...standby });
+  const why = 'its node has a taint that the pool does not tolerate';
+
+  test('wait on until there is one elsewhere in the place of each, and are no VM’s meanwhile', () => {
+    const both = [tainted('1'), tainted('2')];
+    expect(decided(both, { minIdle: 2 })).toMatchObject({ delete: [], create: 2, idle: 0, kept: 2 });
+    const one = decided([...both, view('3')], { minIdle: 2 });
+    expect(one.delete).toMatchObject([{ why, isFailure: false, pod: both[1]?.pod }]);
+    expect(one).toMatchObject({ create: 1, idle: 1, kept: 2 });
+    expect(given(decided([...both, view('3'), view('4')], { minIdle: 2 }))).toEqual([
+      `1: ${why}`,
+      `2: ${why}`,
+    ]);
+  });
+
+  test('go at once where they boot still, and before outdated ones that VMs can get', () => {
+    expect(given(decided([tainted('1', { isIdle: false })]))).toEqual([`1: ${why}`]);
+    const standbys = [tainted('1', { createdAt: at(-10) }), outdated('2'), view('3')];
+    expect(given(decided(standbys, { minIdle: 2 }))).toEqual([`1: ${why}`]);
+  });
+
+  test('make room where maxSize leaves none', () => {
+    expect(given(decided([tainted('1')], { minIdle: 1, maxSize: 1 }))).toEqual([`1: ${why}`]);
+  });
+
+  test.each<[sentence: string, standby: StandbyView]>([
+    [
+      'tolerate it',
+      tainted('1', { settings: { tolerations: [{ key: 'karpenter.sh/disrupted', operator: 'Exists' }] } }),
+    ],
+    [
+      'know that it passes by itself',
+      view('1', {
+        node: aNode({ taints: [{ key: 'node.kubernetes.io/disk-pressure', effect: 'NoSchedule' }] }),
+      }),
+    ],
+  ])('are as all others where they %s', (_sentence, standby) => {
+    // Nobody knows what its guests are to be made from.
+    const plan = decided([standby], { revisions: undefined });
+    expect(plan).toMatchObject({ delete: [], create: 0, idle: 1, kept: 1 });
+  });
+});
+
 describe('of the outdated guests one makes way where there is no room for another', () => {
   const sparesOf = (...input: Parameters<typeof decided>) =>
     decided(...input).spares.map(({ metadata }) => metadata.name.replace('svc3-pool-', ''));

@@ -86,15 +86,27 @@ describe('a VM that names its pool', () => {
     expect(world.standbys.holderOf(aStandby('1'))).toBeUndefined();
   });
 
-  const other = aPool({ template: { image: effective.image, cpu: 2 } });
+  const taint = { key: 'karpenter.sh/disrupted', effect: 'NoSchedule' };
+  const other = { key: 'team', value: 'x', effect: 'NoSchedule' };
+  const passing = { key: 'node.kubernetes.io/memory-pressure', effect: 'NoSchedule' };
+  const tolerating = {
+    pods: [aStandby('1', { settings: { tolerations: [{ key: taint.key, operator: 'Exists' }] } })],
+  };
+
+  const another = aPool({ template: { image: effective.image, cpu: 2 } });
   test.each<[sentence: string, given: Parameters<typeof aWorld>[0]]>([
     ['boots still', { pods: [aStandby('1', { isIdle: false })] }],
     ['is on a cordoned node', { node: aNode({ isCordoned: true }) }],
     ['is on a lost node', { node: aNode({ isLost: true }) }],
     ['is on a node that is gone', { node: undefined }],
     ['is on a node of another namespace', { node: aNode({ reservedFor: 'others' }) }],
+    ['is on a node with a taint', { node: aNode({ taints: [taint] }) }],
+    [
+      'is on a node with another taint than it tolerates',
+      { ...tolerating, node: aNode({ taints: [taint, other] }) },
+    ],
     ['is another VM’s', { pods: [ownedBy(aPoolVm('other'), aStandby('1'))] }],
-    ['was made from another template', { pods: [aStandby('1', { pool: other })] }],
+    ['was made from another template', { pods: [aStandby('1', { pool: another })] }],
     ['has settings that cannot be read', { pods: [withSettings(aStandby('1'), '?')] }],
     ['is of a pool that is gone', { pools: [] }],
     ['is of a pool that is being deleted', { pools: [terminating(aPool())] }],
@@ -105,6 +117,14 @@ describe('a VM that names its pool', () => {
 
   test('gets one that is on a node of its own namespace', () => {
     expect(chosen(aWorld({ node: aNode({ reservedFor: 'team' }) }), 'a')).toBe('svc3-pool-1');
+  });
+
+  test.each<[sentence: string, given: Parameters<typeof aWorld>[0]]>([
+    ['that the guest tolerates', { ...tolerating, node: aNode({ taints: [taint] }) }],
+    ['that only prefers others', { node: aNode({ taints: [{ ...taint, effect: 'PreferNoSchedule' }] }) }],
+    ['that Kubernetes takes off again', { node: aNode({ taints: [passing] }) }],
+  ])('gets one that is on a node with a taint %s', (_sentence, given) => {
+    expect(chosen(aWorld(given), 'a')).toBe('svc3-pool-1');
   });
 
   test('of another namespace gets none of this one', () => {
