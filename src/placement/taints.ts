@@ -13,6 +13,8 @@ const cordonTaint = 'node.kubernetes.io/unschedulable';
 /** Put on by people, of a node that is off. */
 const outOfService = 'node.kubernetes.io/out-of-service';
 
+const passing = /^node\.(cloudprovider\.)?kubernetes\.io\//;
+
 /** Kubernetes gives every pod these two for 300 seconds (admission plugin DefaultTolerationSeconds). */
 const everyPod: readonly Toleration[] = [
   { key: 'node.kubernetes.io/not-ready', operator: 'Exists', effect: 'NoExecute' },
@@ -48,7 +50,7 @@ export function softTaints(taints: readonly Taint[], tolerations: readonly Toler
   ).length;
 }
 
-/** Without those that Kubernetes itself puts on a node and takes off again, by its conditions. */
+/** Without those that Kubernetes itself puts on a node and takes off again: by its conditions, and until its cloud provider has set it up or while that says that it is shut down. */
 export function lastingTaints(taints: readonly Taint[]): Taint[] {
-  return taints.filter(({ key }) => key === outOfService || !key.startsWith('node.kubernetes.io/'));
+  return taints.filter(({ key }) => key === outOfService || !passing.test(key));
 }

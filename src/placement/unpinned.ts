@@ -13,11 +13,14 @@ export interface Unpinned {
 
 /**
  * What fits the nodes that take such VMs when they have room. Under `kvm` where one of them has it, or where the chart says so and none is labelled
- * otherwise; else QEMU emulates. No request for local storage where none of those nodes could meet it. Undefined where the VM waits instead, for
- * the report of a node agent or the device of a kubelet.
+ * otherwise; else QEMU emulates. While no node takes such VMs, or none that does has said what it has, as where an autoscaler is to add the first of its
+ * kind, it is `kvm` where other nodes have it: a pod without the device is bound before the new node can say that it has one, and is emulated as long as
+ * it lives. No request for local storage where none of those nodes could meet it. Undefined where the VM waits instead, for the report of a node agent or
+ * the device of a kubelet.
  */
 export function unpinned(inventory: Inventory, request: PlacementRequest): Unpinned | undefined {
-  const candidates = [...classesOf(inventory, request)].filter(
+  const named = classesOf(inventory, request);
+  const candidates = named.filter(
     (facts) => excludesForGood({ ...facts, taints: lastingTaints(facts.taints) }, request) === undefined,
   );
   // One that is down or cordoned reports nothing, perhaps for ever.
@@ -28,7 +31,9 @@ export function unpinned(inventory: Inventory, request: PlacementRequest): Unpin
   // It would be emulated as long as it lives, and the node may have hardware virtualisation.
   if (awaited.length > 0 && underKvm.length === 0) return undefined;
   if (awaited.length > 0 && hasRoom(inventory, request)) return undefined;
-  const accelerator = acceleratorAmong(candidates, underKvm, request);
+  const expectsKvm = () =>
+    hasKvm(kinOf(named, request) ?? kinOf(allClasses(inventory), request) ?? [], request);
+  const accelerator = acceleratorAmong(candidates, underKvm, request, expectsKvm);
   const meant = accelerator === 'kvm' ? underKvm : candidates;
   const requestsEphemeralStorage =
     meant.length === 0 || meant.some(({ reportsEphemeralStorage }) => reportsEphemeralStorage);
@@ -41,25 +46,47 @@ function hasRoom(inventory: Inventory, request: PlacementRequest): boolean {
 }
 
 /** Of the nodes that neither their name nor node affinity excludes; each is looked at only where there is such a rule. */
-function classesOf(inventory: Inventory, request: PlacementRequest): ReadonlySet<ClassFacts> {
+function classesOf(inventory: Inventory, request: PlacementRequest): readonly ClassFacts[] {
   const { nodeName, affinity } = request;
   const hasRules = affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution !== undefined;
-  if (nodeName === undefined && !hasRules)
-    return new Set(Array.from(inventory.classes(), ({ facts }) => facts));
+  if (nodeName === undefined && !hasRules) return allClasses(inventory);
   const rules = new AffinityRules(inventory, request);
   const named = nodeName === undefined ? inventory.nodes() : [inventory.node(nodeName)];
   const found = new Set<ClassFacts>();
   for (const state of named)
     if (state?.class !== undefined && rules.refusesNode(state) === undefined) found.add(state.class.facts);
-  return found;
+  return [...found];
+}
+
+function allClasses(inventory: Inventory): readonly ClassFacts[] {
+  return Array.from(inventory.classes(), ({ facts }) => facts);
 }
 
 function acceleratorAmong(
   candidates: readonly ClassFacts[],
   underKvm: readonly ClassFacts[],
-  { accelerator }: PlacementRequest,
+  request: PlacementRequest,
+  expectsKvm: () => boolean,
 ): 'auto' | Accelerator {
+  const { accelerator } = request;
   if (accelerator === 'tcg') return 'tcg';
   if (underKvm.length > 0) return 'kvm';
-  return accelerator === 'kvm' && candidates.length > 0 ? 'tcg' : accelerator;
+  if (candidates.some((facts) => awaits(facts, request) === undefined))
+    return accelerator === 'kvm' ? 'tcg' : 'auto';
+  return accelerator === 'kvm' || expectsKvm() ? 'kvm' : 'auto';
+}
+
+/** Those of the request's architecture of which it is known whether they have hardware virtualisation; undefined where there is none. */
+function kinOf(
+  classes: readonly ClassFacts[],
+  { architecture }: PlacementRequest,
+): readonly ClassFacts[] | undefined {
+  const kin = classes.filter(
+    (facts) => facts.kvm !== 'Unknown' && (architecture ?? facts.architecture) === facts.architecture,
+  );
+  return kin.length > 0 ? kin : undefined;
+}
+
+function hasKvm(classes: readonly ClassFacts[], request: PlacementRequest): boolean {
+  return classes.some((facts) => facts.kvm !== 'None' && acceleratorOn(facts, request) === 'kvm');
 }

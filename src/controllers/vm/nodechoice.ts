@@ -141,6 +141,13 @@ export class NodeChoice implements VmMemory {
     return this.#parts.whenFull === 'Pod' ? unpinned(this.#parts.inventory, request) : undefined;
   }
 
+  /** Whether a node takes the VM now and emulates it, and none is to be waited for that has hardware virtualisation. */
+  isEmulated(request: PlacementRequest): boolean {
+    const later = unpinned(this.#parts.inventory, request);
+    const isNoneAwaited = later !== undefined && later.accelerator !== 'kvm';
+    return isNoneAwaited && this.preview(request).kind === 'placed';
+  }
+
   /**
    * Chooses, and assumes that the VM's pod is there. Synchronous: nobody decides in between. A Persistent disk goes back to its node,
    * since its volume may be there only, but where the VM says something else by now of where it is to be: then another node is tried first, once. A

@@ -2,7 +2,7 @@ import { configKeyOf } from '../../api/configkey.ts';
 import type { Node, Pod } from '../../api/core.ts';
 import type { Image } from '../../api/image.ts';
 import { pods } from '../../api/resources.ts';
-import type { Vm } from '../../api/vm.ts';
+import type { EffectiveSettings, Vm } from '../../api/vm.ts';
 import type { LiveList } from '../../controller/livelists.ts';
 import { isRefusal } from '../../controller/refusal.ts';
 import { isSvc3Error, messageOf } from '../../errors.ts';
@@ -15,6 +15,7 @@ import type { Placed, PlacementRequest } from '../../placement/place.ts';
 import type { HostPort } from '../../placement/ports.ts';
 import type { ClaimHolder } from './facts/claim.ts';
 import { keepsSettings } from './facts/hibernation.ts';
+import { requestsKvm } from './facts/kvm.ts';
 import { isDue } from './facts/requests.ts';
 import { obtainClaims } from './pod/diskclaim.ts';
 import { hasFinalizer } from '../../api/finalizer.ts';
@@ -134,6 +135,17 @@ export class PodCreation implements VmMemory {
     if (resolved.kind !== 'resolved') return false;
     const memory = memoryToGoOnFrom(vm, resolved.effective, sources);
     return nodeChoice.hasOther(vm, placementRequest(vm, resolved.effective, settings, memory), pod);
+  }
+
+  /**
+   * Whether a pod that kube-scheduler finds no node for asks for hardware virtualisation that there is not to be, while a node is there that emulates the
+   * VM: what a node would have was only expected when the pod was made.
+   */
+  asksForMissingKvm(vm: Vm, pod: Pod, effective: EffectiveSettings): boolean {
+    if (!requestsKvm(pod)) return false;
+    const { nodeChoice, settings, sources } = this.#parts;
+    const memory = memoryToGoOnFrom(vm, effective, sources);
+    return nodeChoice.isEmulated(placementRequest(vm, effective, settings, memory));
   }
 
   /** The pod cannot run on its node. */

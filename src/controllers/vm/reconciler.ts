@@ -64,8 +64,8 @@ const guestPollMs = 15_000;
 /** Where nobody has answered at the port of a guest that waited for so long, in milliseconds, its VM gets a pod of its own (docs/pools.md). */
 export const unmetMs = 120_000;
 
-/** A VM of a pool whose own pod no node takes looks for a guest that waits again, in milliseconds. */
-const guestWaitMs = 60_000;
+/** A VM whose pod no node takes looks again whether a guest of its pool waits, or a node is there for another pod, in milliseconds. */
+const untakenMs = 60_000;
 
 /** Somebody else's pod has the name: no event of it wakes the VM, which looks again after so many milliseconds. */
 const conflictMs = 30_000;
@@ -383,33 +383,42 @@ export class VmReconciler {
     recorder.event(typed(vm), { type: 'Warning', reason: 'StandbyUnreachable', message });
   }
 
+  /** What the VM has elsewhere while its pod has not got anywhere: a guest of its pool, or a node for another pod. */
+  #elsewhere(
+    vm: Vm,
+    { pod, settings: { effective }, elsewhere }: Extract<PodPlan, { kind: 'report' }>,
+  ): 'waitingGuest' | Extract<PodPlan, { kind: 'replace' }> | undefined {
+    const { podCreation } = this.#parts;
+    const { name } = pod.metadata;
+    const replace = { kind: 'replace', pod } as const;
+    if (elsewhere !== undefined && podCreation.hasOtherNode(vm, pod))
+      return { ...replace, reason: 'PodNotPrepared', node: pod.spec.nodeName, message: elsewhere };
+    if (!isUntaken(pod)) return undefined;
+    if (waitsForGuest(vm) && podCreation.promiseGuest(vm)) return 'waitingGuest';
+    if (!podCreation.asksForMissingKvm(vm, pod, effective)) return undefined;
+    const message = `no node that takes the VM has the hardware virtualisation that pod ${name} asks for: it gets another one`;
+    return { ...replace, reason: 'Changed', node: undefined, message };
+  }
+
   /**
    * The pod stays: its size, claim, labels and keys follow the VM, its runner is asked and told what is due, and the answer becomes the status.
    * It goes only where the guest's memory is on its claim, where the next start of the guest needs another pod, where its node does not prepare it and another
-   * node takes the VM, or where no node takes it and a guest of the VM's pool waits.
+   * node takes the VM, or where no node takes it and a guest of the VM's pool waits, or another pod would have a node.
    *
    * @param failures - those of sizes: what they are to be can wait, and the runner is asked all the same
    */
   async #keep(
     pass: Pass,
-    { pod, settings, lookAgainMs, elsewhere }: Extract<PodPlan, { kind: 'report' }>,
+    plan: Extract<PodPlan, { kind: 'report' }>,
     failures: Failures,
   ): Promise<ReconcileResult | void> {
-    const { expectations, podCreation, podResize, runners } = this.#parts;
+    const { pod, settings, lookAgainMs } = plan;
+    const { expectations, podResize, runners } = this.#parts;
     const { vm, claim } = pass.observed;
     if (expectations.isDeleted(pod)) return undefined;
-    if (elsewhere !== undefined && podCreation.hasOtherNode(vm, pod)) {
-      const reason = 'PodNotPrepared';
-      return this.#replace(pass, {
-        kind: 'replace',
-        pod,
-        reason,
-        node: pod.spec.nodeName,
-        message: elsewhere,
-      });
-    }
-    const noNodeTakesIt = isUntaken(pod) && waitsForGuest(vm);
-    if (noNodeTakesIt && podCreation.promiseGuest(vm)) return this.#giveWay(vm, pod);
+    const elsewhere = this.#elsewhere(vm, plan);
+    if (elsewhere === 'waitingGuest') return this.#giveWay(vm, pod);
+    if (elsewhere !== undefined) return this.#replace(pass, elsewhere);
     const { waiting = [], effective } = settings;
     const isRenewed = needsNewPod(settings);
     const room = await failures.attempt(podResize.provide(vm, pod, settings), { kind: 'underway' });
@@ -439,7 +448,7 @@ export class VmReconciler {
         const staying = { pod, settings, room, dataRoom, startsAfter, waitsForSave };
         const keptMs = await this.#stayWith(pass, staying, failures);
         // A guest that comes to wait wakes only a few of those who wait for one.
-        return soonest(keptMs, lookAgainMs, noNodeTakesIt ? guestWaitMs : undefined);
+        return soonest(keptMs, lookAgainMs, noNodeTakesIt ? untakenMs : undefined);
       }
     }
   }

@@ -98,14 +98,19 @@ test('soft taints that are not tolerated are counted, others are not', () => {
 
 test('taints that Kubernetes takes off again by itself do not last', () => {
   const of = (key: string): Taint => ({ key, effect: 'NoSchedule' });
-  const passing = ['not-ready', 'disk-pressure', 'unschedulable'].map((name) =>
-    of(`node.kubernetes.io/${name}`),
-  );
+  const passing = [
+    'node.kubernetes.io/not-ready',
+    'node.kubernetes.io/disk-pressure',
+    'node.kubernetes.io/unschedulable',
+    'node.cloudprovider.kubernetes.io/uninitialized',
+    'node.cloudprovider.kubernetes.io/shutdown',
+  ].map(of);
   const lasting = [
-    team,
-    of('node.kubernetes.io/out-of-service'),
-    of('kubernetes.io/x'),
-    of('karpenter.sh/disrupted'),
-  ];
-  expect(lastingTaints([...passing, ...lasting])).toEqual(lasting);
+    'node.kubernetes.io/out-of-service',
+    'kubernetes.io/x',
+    'x.node.kubernetes.io/y',
+    'node.cilium.io/agent-not-ready',
+    'karpenter.sh/disrupted',
+  ].map(of);
+  expect(lastingTaints([...passing, team, ...lasting])).toEqual([team, ...lasting]);
 });

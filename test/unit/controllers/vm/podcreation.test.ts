@@ -16,6 +16,7 @@ import type { ClaimObserver } from '../../../../src/controllers/vm/pool/claimobs
 import { Neighbourhood } from '../../../../src/controllers/vm/pool/neighbourhood.ts';
 import { PoolClaims, type PoolClaimsParts } from '../../../../src/controllers/vm/pool/poolclaims.ts';
 import { type StandbyCaches, Standbys } from '../../../../src/controllers/vm/pool/standbys.ts';
+import { buildPod } from '../../../../src/controllers/vm/pod/pod.ts';
 import { powerStep } from '../../../../src/controllers/vm/runner/power.ts';
 import type { ResolveSources } from '../../../../src/controllers/vm/resolve/resolve.ts';
 import type { StatusDraft } from '../../../../src/controllers/vm/status/statusdraft.ts';
@@ -28,7 +29,7 @@ import { vmSettings } from '../../../support/operator.ts';
 import { aNode, aPod, ranges } from '../../placement/builders.ts';
 import { anImage } from '../image/builders.ts';
 import { aPool, aPoolVm, aStandby } from '../vmpool/builders.ts';
-import { aCondition, aPod as aVmPod, aVm, effective, runnerState } from './builders.ts';
+import { aCondition, aPod as aVmPod, aVm, effective, podInput, runnerState } from './builders.ts';
 
 const create = vi.fn<(resource: unknown, pod: Pod) => Promise<Pod>>();
 const patch = vi.fn();
@@ -239,6 +240,51 @@ describe('a VM', () => {
     inventory.setNode(aNode('n2', { kvm: 1 }));
     await deploy(placed({}, { nodeName: 'n1' }), podCreation({ whenFull: 'Pod' }));
     expect(Object.keys(made()?.spec.containers[0]?.resources?.requests ?? {})).toEqual(['cpu', 'memory']);
+  });
+
+  describe('whose pod is left to kube-scheduler and asks for hardware virtualisation', () => {
+    const creation = () => podCreation({ whenFull: 'Pod' });
+    const asking = (accelerator: 'kvm' | 'auto' = 'kvm') => {
+      const { placement } = podInput();
+      const pod = buildPod(podInput({ placement: { ...placement, node: undefined, accelerator } }));
+      return { ...pod, metadata: storedMeta(pod.metadata) };
+    };
+    const big: Partial<EffectiveSettings> = { tag: 'big', tagRequired: true };
+    const isMissing = (pod = asking()) =>
+      creation().asksForMissingKvm(placed({}, big), pod, { ...effective, ...big });
+
+    beforeEach(() => inventory.setNode(aNode('n1', { kvm: 1 })));
+
+    test('is made so while only others have it, as there is no node of its kind', async () => {
+      await deploy(placed({}, big), creation());
+      expect(made()?.spec.containers[0]?.resources?.limits).toMatchObject({ 'svc3.dev/kvm': '1' });
+      expect(isMissing()).toBe(false);
+    });
+
+    test('asks in vain once the nodes of its kind have none, and one has room', () => {
+      inventory.setNode(aNode('n2', { tags: ['big'] }));
+      expect([isMissing(), isMissing(asking('auto'))]).toEqual([true, false]);
+    });
+
+    test.each<[what: string, node: Parameters<typeof aNode>[1]]>([
+      ['has none has no room', { cpu: 0 }],
+      ['has it has room', { kvm: 1 }],
+      ['has it is full', { kvm: 1, cpu: 0 }],
+      ['has not its device yet', { foundKvm: true }],
+    ])('does not while a node of its kind that %s', (_what, node) => {
+      inventory.setNode(aNode('n2', { tags: ['big'], ...node }));
+      expect(isMissing()).toBe(false);
+    });
+
+    test.each<[what: string, node: Parameters<typeof aNode>[1]]>([
+      ['is full', { kvm: 1, cpu: 0 }],
+      ['has not reported yet', {}],
+    ])('does not while one of two nodes of its kind %s, though the other has none', (_what, node) => {
+      inventory.setNode(aNode('n2', { tags: ['big'] }));
+      inventory.setNode(aNode('n3', { tags: ['big'], ...node }));
+      inventory.setPod(aPod('agent', 'n3', { cpu: 0, isNodeAgent: true }));
+      expect(isMissing()).toBe(false);
+    });
   });
 
   test('with a disk of its own goes back to its node, and elsewhere where that turned it away', async () => {

@@ -53,6 +53,8 @@ const noteGivenUp = vi.fn();
 /** Whether a guest of the pool waits for the VM. */
 let guestWaits: boolean;
 const releaseGuest = vi.fn();
+/** Whether another pod, which asks for no kvm, would have a node. */
+let asksForMissingKvm: boolean;
 const claimIt = vi.fn((): ClaimAnswer => ({ kind: 'asking', message: 'no contact' }));
 const event = vi.fn();
 let nodeReady: 'True' | 'Unknown';
@@ -107,6 +109,7 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
       noteTurnedAway,
       promiseGuest: () => guestWaits,
       releaseGuest,
+      asksForMissingKvm: () => asksForMissingKvm,
       asleep: asleepDraft,
       deploy,
     },
@@ -147,6 +150,7 @@ beforeEach(() => {
   triedInVainMs = undefined;
   isChosenHere = true;
   guestWaits = false;
+  asksForMissingKvm = false;
   nodeReady = 'True';
   waitedMs = 0;
   hasOtherNode = false;
@@ -358,6 +362,49 @@ describe('a pass', () => {
       ['is that of a VM of no pool', () => (vm = aVm({ ...vm, spec: { pool: undefined } }))],
     ])('keeps one that %s', async (_sentence, happens) => {
       happens();
+      await aReconciler().reconcile('team/web');
+      expect(remove).not.toHaveBeenCalled();
+    });
+  });
+
+  describe('over a VM whose pod asks for hardware virtualisation that no node has', () => {
+    const unbound = (nominatedNodeName = '') => {
+      const scheduled = { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: 'none' };
+      const { spec, ...rest } = aPod({ status: { nominatedNodeName, conditions: [scheduled] } });
+      const { affinity: _pinned, ...unpinned } = spec;
+      return { ...rest, spec: unpinned };
+    };
+
+    beforeEach(() => {
+      pod = unbound();
+      asksForMissingKvm = true;
+    });
+
+    test('ends that pod, exactly as it was seen, where another one would have a node, and says so', async () => {
+      await aReconciler().reconcile('team/web');
+      expect(remove).toHaveBeenCalledExactlyOnceWith(
+        expect.anything(),
+        { name: 'svc3-vm-web', namespace: 'team' },
+        { uid: 'pod-uid', resourceVersion: '5' },
+      );
+      expect(readyOf()).toMatchObject({
+        reason: 'Starting',
+        message:
+          'no node that takes the VM has the hardware virtualisation that pod svc3-vm-web asks for: it gets another one',
+      });
+    });
+
+    test('looks again after a minute where it would have none', async () => {
+      asksForMissingKvm = false;
+      expect(await aReconciler().reconcile('team/web')).toEqual({ requeueAfterMs: 60_000 });
+      expect(remove).not.toHaveBeenCalled();
+    });
+
+    test.each<[sentence: string, its: () => Pod]>([
+      ['is bound', () => aPod({ nodeName: 'n1' })],
+      ['has room made for it', () => unbound('n1')],
+    ])('keeps one that %s', async (_sentence, its) => {
+      pod = its();
       await aReconciler().reconcile('team/web');
       expect(remove).not.toHaveBeenCalled();
     });
