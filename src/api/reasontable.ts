@@ -159,7 +159,7 @@ export const reasonTable: readonly ReasonRow[] = [
     NotRunning: ['The VM is stopped.', 'Start it when it is needed.'],
     AcceleratorFailed: [
       'The guest could not be executed with hardware virtualisation.',
-      "Label the node svc3.dev/accelerator=tcg and then delete the VM's pod (an Ephemeral disk is lost with it), or repair its virtualisation.",
+      "Label the node svc3.dev/accelerator=tcg and then delete the VM's pod (an Ephemeral disk is lost with it), or repair its virtualisation. Where kube-scheduler found the node (chart value placement.whenFull: Pod), and its /dev/kvm has a group that no node had before, it is enough to delete the pod.",
     ],
     GPUUnavailable: [
       "A card of the node's bundle is busy or does not reset; the Node has condition svc3.dev/GPUUnavailable.",

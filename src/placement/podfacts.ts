@@ -48,7 +48,8 @@ export function nodeOf(pod: Pod): string | undefined {
   return pod.spec.nodeName ?? pinnedNode(pod);
 }
 
-function pinnedNode(pod: Pod): string | undefined {
+/** The node that the required affinity of a pod names by `matchFields`, as one does that is made for a node that placement has chosen. */
+export function pinnedNode(pod: Pod): string | undefined {
   const terms =
     pod.spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms;
   if (terms?.length !== 1) return undefined;

@@ -1,7 +1,7 @@
 import type { Node, Pod } from '../../api/core.ts';
 import { configNamespaceIndex } from '../../api/configkey.ts';
 import { diskClaimSelector } from '../../api/diskimage.ts';
-import { annotations, labels, objectNames } from '../../api/meta.ts';
+import { labels, objectNames } from '../../api/meta.ts';
 import { isTerminating } from '../../api/owner.ts';
 import {
   images,
@@ -37,6 +37,7 @@ import { Standbys } from './pool/standbys.ts';
 import { type ClaimObserver, unobserved } from './pool/claimobserver.ts';
 import { isAsleep } from './facts/hibernation.ts';
 import { slimPod } from './pod/slimpod.ts';
+import { kvmGroupOf } from './facts/kvm.ts';
 import { isLost, isPodReady } from './facts/podstate.ts';
 import { isDue } from './facts/requests.ts';
 import { claimIndex } from './facts/claim.ts';
@@ -431,15 +432,4 @@ function isBooted(vm: Vm): boolean {
 function kvmGroupsOf(nodesToJoin: readonly (Node | undefined)[]): readonly number[] {
   const groups = nodesToJoin.map(kvmGroupOf).filter((group) => group !== undefined);
   return [...new Set(groups)].toSorted((a, b) => a - b);
-}
-
-/** The group that the node agent found on /dev/kvm; an annotation that is not JSON says nothing. */
-function kvmGroupOf(node: Node | undefined): number | undefined {
-  try {
-    const hardware: unknown = JSON.parse(node?.metadata.annotations?.[annotations.hardware] ?? '{}');
-    const gid = (hardware as { kvm?: { gid?: unknown } }).kvm?.gid;
-    return typeof gid === 'number' && Number.isInteger(gid) && gid > 0 ? gid : undefined;
-  } catch {
-    return undefined;
-  }
 }

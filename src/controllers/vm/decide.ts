@@ -10,6 +10,7 @@ import { hasFinalizer } from '../../api/finalizer.ts';
 import { pullSecretAnnotation } from './names.ts';
 import { isPersistent } from './facts/claim.ts';
 import { isAsleep, keepsSettings } from './facts/hibernation.ts';
+import { lacksKvmGroup } from './facts/kvm.ts';
 import { createFailure, endMessage, hasMedium, pullFailure } from './facts/podstate.ts';
 import type { Resolved } from './resolve/resolve.ts';
 import { isClaimed, isOfPool, isStandby, isUnclaimed } from './facts/standby.ts';
@@ -17,7 +18,7 @@ import { hasStarted, startedInPod } from './facts/started.ts';
 import { deadlineMessage, startDeadline } from './facts/startdeadline.ts';
 import { turnedAway } from './facts/unbound.ts';
 import { type Preparation, preparation } from './facts/unprepared.ts';
-import { nodeOf } from '../../placement/podfacts.ts';
+import { nodeOf, pinnedNode } from '../../placement/podfacts.ts';
 import type { Unprepared } from '../startwaits.ts';
 
 /** What a pass sees of the cluster: caches only. */
@@ -158,7 +159,7 @@ function decidePod(observed: Observed): PodPlan {
     return { kind: 'wait', pod, settings: settings?.kind === 'resolved' ? settings : undefined };
   // Where something has started, its runner says what became of the memory.
   if (isAsleep(vm) && !observed.isNodeLost && startedInPod(pod) === 'no') return { kind: 'release', pod };
-  const replaced = replacement(pod, observed.now) ?? pullRetry(observed, pod);
+  const replaced = replacement(pod, observed.now) ?? pullRetry(observed, pod) ?? groupChange(observed, pod);
   if (replaced !== undefined) return replaced;
   if (settings?.kind !== 'resolved') return { kind: 'conflict', message: settings?.message ?? '' };
   const outdated = observed.isNodeLost ? [] : changedBeforeStart(observed, pod, settings);
@@ -221,6 +222,17 @@ function pullRetry({ pullSecretVersion, pullsWith, isNodeLost }: Observed, pod: 
   return message === undefined
     ? undefined
     : { kind: 'replace', pod, reason: 'PullRetry', node: nodeOf(pod), message };
+}
+
+/**
+ * An unpinned pod has the groups that `/dev/kvm` has on the nodes of its time: on one that came later it may have another. One that is pinned has been
+ * made with the group of its node.
+ */
+function groupChange({ node, isNodeLost }: Observed, pod: Pod): PodPlan | undefined {
+  const isPinned = pinnedNode(pod) !== undefined;
+  if (isPinned || isNodeLost || startedInPod(pod) !== 'no' || !lacksKvmGroup(pod, node)) return undefined;
+  const message = `pod ${pod.metadata.name} is not in the group of /dev/kvm on node ${pod.spec.nodeName}: the VM gets another one`;
+  return { kind: 'replace', pod, reason: 'Changed', node: undefined, message };
 }
 
 /** First the disk is saved for those who asked before, then the guest ends, then the VM is gone. */

@@ -448,7 +448,7 @@ export class VmReconciler {
         const staying = { pod, settings, room, dataRoom, startsAfter, waitsForSave };
         const keptMs = await this.#stayWith(pass, staying, failures);
         // A guest that comes to wait wakes only a few of those who wait for one.
-        return soonest(keptMs, lookAgainMs, noNodeTakesIt ? untakenMs : undefined);
+        return soonest(keptMs, lookAgainMs, isUntaken(pod) ? untakenMs : undefined);
       }
     }
   }

@@ -763,6 +763,66 @@ describe('a pod that its node does not prepare', () => {
   });
 });
 
+/** On n1, and not yet begun. */
+function bound(
+  node: string | undefined,
+  kvmGroups: number[],
+  status: Pod['status'] = { phase: 'Pending' },
+): Pod {
+  const { placement } = podInput();
+  const pod = buildPod(podInput({ placement: { ...placement, node, accelerator: 'kvm' }, kvmGroups }));
+  return {
+    ...pod,
+    metadata: storedMeta(pod.metadata),
+    spec: { ...pod.spec, nodeName: 'n1' },
+    status,
+  };
+}
+const hardware = JSON.stringify({ version: 1, kvm: { gid: 104 } });
+const withKvm: Node = {
+  metadata: storedMeta({ name: 'n1', annotations: { 'svc3.dev/hardware': hardware } }),
+};
+
+rows.push(
+  {
+    sentence:
+      'a pod whose node kube-scheduler found, and which is not in the group of its /dev/kvm, is replaced',
+    pod: bound(undefined, [36]),
+    node: withKvm,
+    plan: {
+      kind: 'replace',
+      reason: 'Changed',
+      node: undefined,
+      message: 'pod svc3-vm-web is not in the group of /dev/kvm on node n1: the VM gets another one',
+    },
+  },
+  {
+    sentence: 'one that is in it stays',
+    pod: bound(undefined, [36, 104]),
+    node: withKvm,
+    plan: { kind: 'report' },
+  },
+  {
+    sentence: 'so does one that was made for the node, whatever its groups are by now',
+    pod: bound('n1', [36]),
+    node: withKvm,
+    plan: { kind: 'report' },
+  },
+  {
+    sentence: 'so does one in which a guest may have started: its /dev/kvm may be open to all',
+    pod: bound(undefined, [36], runningStatus(false)),
+    node: withKvm,
+    plan: { kind: 'report' },
+  },
+  {
+    sentence: 'so does one whose node does not answer',
+    pod: bound(undefined, [36]),
+    node: withKvm,
+    more: { isNodeLost: true },
+    plan: { kind: 'report' },
+  },
+);
+
 describe('decide', () => {
   test.each(rows)(
     '$sentence',
