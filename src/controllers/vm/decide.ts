@@ -1,6 +1,6 @@
 import type { Node, PersistentVolumeClaim, Pod } from '../../api/core.ts';
 import { annotations } from '../../api/meta.ts';
-import { isOwnedBy, isTerminating } from '../../api/owner.ts';
+import { isTerminating } from '../../api/owner.ts';
 import type { Vm } from '../../api/vm.ts';
 import { needsAnotherPod } from '../../api/vmchanges.ts';
 import type { Contradicted } from './resolve/adoption.ts';
@@ -11,6 +11,7 @@ import { pullSecretAnnotation } from './names.ts';
 import { isPersistent } from './facts/claim.ts';
 import { isAsleep, keepsSettings } from './facts/hibernation.ts';
 import { lacksKvmGroup } from './facts/kvm.ts';
+import { isPodOf } from './facts/ownpod.ts';
 import { createFailure, endMessage, hasMedium, pullFailure } from './facts/podstate.ts';
 import type { Resolved } from './resolve/resolve.ts';
 import { isClaimed, isOfPool, isStandby, isUnclaimed } from './facts/standby.ts';
@@ -142,7 +143,7 @@ export function decide(observed: Observed): Plan {
 function decidePod(observed: Observed): PodPlan {
   const { vm, pod, settings } = observed;
   if (pod === undefined) return isAsleep(vm) ? { kind: 'asleep' } : { kind: 'deploy' };
-  if (!isOwnedBy(pod, vm)) {
+  if (!isPodOf(pod, vm)) {
     // Another VM was first, or the pool has given it up: there are others.
     if (isStandby(pod))
       return isOfPool(pod) && !isTerminating(pod) ? { kind: 'take', pod } : { kind: 'deploy' };
@@ -244,7 +245,7 @@ function deletion(
   const isUnwanted = vm.metadata.annotations?.[annotations.deleteWithoutSaving] === 'true';
   const endsAt = isUnwanted ? undefined : Date.parse(since) + saveWaitMs;
   const finalize = { kind: 'finalize', isHeld, endsAt } as const;
-  if (!isHeld || pod === undefined || !isOwnedBy(pod, vm)) return finalize;
+  if (!isHeld || pod === undefined || !isPodOf(pod, vm)) return finalize;
   const settings = known?.kind === 'resolved' ? known : undefined;
   // On a lost node nobody ends it: the VM goes, and its pod stays in the way of the next one of its name.
   if (isTerminating(pod)) return isNodeLost ? finalize : { kind: 'ending', pod, settings };

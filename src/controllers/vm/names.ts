@@ -1,7 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Pod } from '../../api/core.ts';
 import { podNamePrefix } from '../../api/meta.ts';
-import { isOwnedBy } from '../../api/owner.ts';
 import type { Vm } from '../../api/vm.ts';
 
 /** Label values and hostnames end at 63 characters, so the pod's name does too. */
@@ -20,17 +18,6 @@ export function podNamesOf({ metadata, status }: Vm): readonly string[] {
   const own = podNameOf(metadata.name);
   const named = status?.podName;
   return named === undefined || named === own ? [own] : [named, own];
-}
-
-/**
- * The pod of a VM among those that have a name its pod may have: its own before another's. A guest that it chose and did not get is the pod of
- * the VM that was first, for as long as that lives.
- *
- * @param named - in the order of `podNamesOf`
- */
-export function podAmong(vm: Vm, named: readonly (Pod | undefined)[]): Pod | undefined {
-  const there = named.filter((pod) => pod !== undefined);
-  return there.find((pod) => isOwnedBy(pod, vm)) ?? there[0];
 }
 
 /** Name of the pod that is made for a VM (and of its disk's claim): always the same, so that a second one can never exist. */

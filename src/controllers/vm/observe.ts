@@ -7,9 +7,10 @@ import { nodeOf } from '../../placement/podfacts.ts';
 import { awaitedImages, unsavedImages } from '../image/saves.ts';
 import type { Observed } from './decide.ts';
 import type { VmExpectations } from './expectations.ts';
-import { isOwnedBy, isTerminating } from '../../api/owner.ts';
-import { podAmong, podNamesOf } from './names.ts';
+import { isTerminating } from '../../api/owner.ts';
+import { podNamesOf } from './names.ts';
 import { claimNameOf } from './facts/claim.ts';
+import { isPodOf, podAmong } from './facts/ownpod.ts';
 import { isLost } from './facts/podstate.ts';
 import { isDue } from './facts/requests.ts';
 import { settingsOfPod } from './resolve/adoption.ts';
@@ -50,9 +51,7 @@ export function observe(parts: ObserverParts, key: string): Observed | undefined
   return {
     vm,
     pod,
-    surplus: named.find(
-      (one) => one !== undefined && one !== pod && isOwnedBy(one, vm) && !isTerminating(one),
-    ),
+    surplus: named.find((one) => one !== undefined && one !== pod && isPodOf(one, vm) && !isTerminating(one)),
     settings: pod === undefined ? undefined : settingsOfPod(vm, pod, sources),
     node,
     claim: parts.claims.get(claimNameOf(vm), namespace),

@@ -1,6 +1,5 @@
 import { longestMessage } from '../../api/condition.ts';
 import type { Pod } from '../../api/core.ts';
-import { isOwnedBy } from '../../api/owner.ts';
 import { conditionTypes } from '../../api/reasons.ts';
 import { pods, vms } from '../../api/resources.ts';
 import type { EffectiveSettings, Vm } from '../../api/vm.ts';
@@ -17,6 +16,7 @@ import { holdVm } from './life/finalizer.ts';
 import { RevertHolds } from './life/revertholds.ts';
 import { expired, expiryPollMs } from './life/expiry.ts';
 import type { LiveList } from '../../controller/livelists.ts';
+import { isPodOf } from './facts/ownpod.ts';
 import { waitsForGuest } from './facts/standby.ts';
 import { startDeadline } from './facts/startdeadline.ts';
 import { isUntaken } from './facts/unbound.ts';
@@ -256,7 +256,7 @@ export class VmReconciler {
     { isHeld, endsAt }: Extract<Plan, { kind: 'finalize' }>,
   ): Promise<ReconcileResult | void> {
     const { vm, pod, unsaved } = pass.observed;
-    const hasPod = pod !== undefined && isOwnedBy(pod, vm);
+    const hasPod = pod !== undefined && isPodOf(pod, vm);
     const seen = { hasFinalizer: isHeld, hasPod, unsaved, endsAt };
     try {
       if (!(await letGo(this.#parts, vm, seen))) return { requeueAfterMs: cacheLagMs };

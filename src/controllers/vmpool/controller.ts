@@ -12,7 +12,7 @@ import { lastingTaints } from '../../placement/taints.ts';
 import { readByUsers } from '../image/nameddisk.ts';
 import type { Shared } from '../vm/controller.ts';
 import { debounced } from '../vm/pacing.ts';
-import { isStandby, poolIndex } from '../vm/facts/standby.ts';
+import { isLeftOfPool, isStandby, poolIndex } from '../vm/facts/standby.ts';
 import { slimPod } from '../vm/pod/slimpod.ts';
 import { ImageResolutions } from '../vm/resolve/imageresolutions.ts';
 import type { ResolveSources } from '../vm/resolve/resolve.ts';
@@ -71,7 +71,8 @@ export function createVmPoolController(
   );
   const controller: Controller = createController({
     name: 'vmpool',
-    isThere: (key) => isCached(caches.pools, key),
+    // Also where a pool went while nobody led.
+    isThere: (key) => isCached(caches.pools, key) || caches.pods.byIndex('pool', key).some(isLeftOfPool),
     workers: 2,
     priorityOf: () => 'low',
     log,

@@ -21,7 +21,7 @@ import type { Shared } from '../vm/controller.ts';
 import { renewControlKeys } from '../vm/pod/controlkeys.ts';
 import { isLost, isPodReady } from '../vm/facts/podstate.ts';
 import { placementRequest } from '../vm/pod/request.ts';
-import { isOfPool, isWithoutPod, selectorOf, standbyRefusal } from '../vm/facts/standby.ts';
+import { isLeftOfPool, isOfPool, isWithoutPod, selectorOf, standbyRefusal } from '../vm/facts/standby.ts';
 import { hasMemory, memoryToGoOnFrom } from '../vm/resolve/imagememory.ts';
 import { digestOf } from '../vm/resolve/imageref.ts';
 import {
@@ -133,6 +133,9 @@ export class PoolReconciler {
     const pool = cached === undefined ? undefined : this.#written.current(key, cached);
     if (pool === undefined || isTerminating(pool)) {
       this.#parts.counted?.(key, undefined);
+      const failures = new Failures();
+      await this.#endLeft(key, failures);
+      failures.throwFirst();
       return undefined;
     }
     const resolved = this.#resolve(pool);
@@ -150,6 +153,7 @@ export class PoolReconciler {
       for (const one of plan.delete) await failures.attempt(this.#delete(pool, [one]), undefined);
       const create = createdBeside(failures.count, observed, plan);
       await this.#renewKeys(observed, failures);
+      await this.#endLeft(key, failures);
       outcome = await this.#create(pool, { ...plan, create }, resolved);
     } finally {
       await this.#report(key, pool, observed, plan, outcome);
@@ -158,6 +162,18 @@ export class PoolReconciler {
     const lookMs = [plan.lookAgainMs, awaitedMs(pool, outcome, this.#parts.now())];
     const times = [outcome.againMs, ...lookMs, resolveAgainMs].filter((time) => time !== undefined);
     return { requeueAfterMs: Math.min(...times) };
+  }
+
+  /** Ends the guests of a pool that is gone, whoever has its name now: they would have their room for ever. */
+  async #endLeft(key: string, failures: Failures): Promise<void> {
+    const { client, caches } = this.#parts;
+    for (const pod of caches.pods.byIndex('pool', key)) {
+      const { name, namespace, uid, resourceVersion } = pod.metadata;
+      if (!isLeftOfPool(pod) || isTerminating(pod)) continue;
+      // One that has changed brings us back by its event.
+      const deleted = client.delete(pods, { name, namespace }, { uid, resourceVersion });
+      await failures.attempt(ignoring(['NotFound', 'Conflict'], deleted), undefined);
+    }
   }
 
   /** What was found to be wrong with a template stays told while a registry is asked again. */

@@ -28,6 +28,14 @@ export function isOfPool(pod: Pod): boolean {
   return isStandby(pod) && controllerOf(pod)?.kind === 'VMPool';
 }
 
+/**
+ * Whether the pod is left of a pool that is gone, and no VM can have its guest any more: where a pool is deleted with `--cascade=orphan`, the garbage
+ * collector takes the owner of its pods away, and deletes none.
+ */
+export function isLeftOfPool(pod: Pod): boolean {
+  return isStandby(pod) && controllerOf(pod) === undefined && pod.metadata.labels?.[labels.vm] === undefined;
+}
+
 /** Whether the runner of the VM's pod has told that the guest is this VM's; a pod that was made for the VM never has to. */
 export function isClaimed({ status }: Vm, pod: Pod): boolean {
   return !isStandby(pod) || status?.runner?.podUid === pod.metadata.uid;

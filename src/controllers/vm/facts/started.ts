@@ -1,9 +1,9 @@
 import type { Node, PersistentVolumeClaim, Pod } from '../../../api/core.ts';
 import type { RunnerState } from '../../../api/runner.ts';
 import type { Vm } from '../../../api/vm.ts';
-import { isOwnedBy } from '../../../api/owner.ts';
 import { mayKeepDisk } from '../../../api/whendeleted.ts';
 import { isDiskOf, isNamesakesDisk } from './claim.ts';
+import { isPodOf } from './ownpod.ts';
 import { isLost, isPodReady, isRunnerUp, runnerStatus } from './podstate.ts';
 
 /** Whether a guest has ever run. `unknown` is no leave to delete it: something that may know did not answer. */
@@ -26,7 +26,7 @@ export interface StartEvidence {
 export function hasStarted({ vm, pod, node, claim, runner }: StartEvidence): Started {
   // A power state is only ever written once the runner has had QEMU running, and it stays.
   if (vm.status?.powerState !== undefined) return 'yes';
-  if (pod !== undefined && isOwnedBy(pod, vm)) {
+  if (pod !== undefined && isPodOf(pod, vm)) {
     const byPod = startedInPod(pod);
     if (byPod === 'yes') return 'yes';
     const said = runner === undefined || !isRunnerUp(pod) ? undefined : startedByRunner(runner, pod);

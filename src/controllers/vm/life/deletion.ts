@@ -1,5 +1,4 @@
 import type { Image } from '../../../api/image.ts';
-import { isOwnedBy } from '../../../api/owner.ts';
 import { pods, vms } from '../../../api/resources.ts';
 import type { Vm } from '../../../api/vm.ts';
 import { bootField, goesAsNeverRun, goesWithVm, mayKeepDisk } from '../../../api/whendeleted.ts';
@@ -14,6 +13,7 @@ import type { VmExpectations } from '../expectations.ts';
 import { podNamesOf } from '../names.ts';
 import type { DiskClaim } from '../facts/claim.ts';
 import { mayHaveBeenSuspended } from '../facts/hibernation.ts';
+import { isPodOf } from '../facts/ownpod.ts';
 import { leaveClaims } from '../pod/diskclaim.ts';
 import { typed } from '../typed.ts';
 import type { LiveList } from '../../../controller/livelists.ts';
@@ -114,7 +114,7 @@ function tellAbandoned(recorder: EventRecorder, vm: Vm, images: readonly string[
 async function hasPodNow(client: KubeClient, vm: Vm): Promise<boolean> {
   const { namespace } = vm.metadata;
   const now = podNamesOf(vm).map((name) => ignoring(['NotFound'], client.get(pods, name, namespace)));
-  return (await Promise.all(now)).some((pod) => pod !== undefined && isOwnedBy(pod, vm));
+  return (await Promise.all(now)).some((pod) => pod !== undefined && isPodOf(pod, vm));
 }
 
 /**

@@ -8,10 +8,10 @@ import { nodeOf } from '../../../placement/podfacts.ts';
 import type { Observed } from '../decide.ts';
 import { ignoring } from '../../../controller/ignoring.ts';
 import { servedAt } from '../../../controller/servedtime.ts';
-import { podAmong, podNamesOf } from '../names.ts';
+import { podNamesOf } from '../names.ts';
 import { claimNameOf } from '../facts/claim.ts';
+import { isPodOf, podAmong } from '../facts/ownpod.ts';
 import type { Runners } from '../runner/runners.ts';
-import { isOwnedBy } from '../../../api/owner.ts';
 import { hasStarted, type StartEvidence } from '../facts/started.ts';
 import { templated } from '../facts/standby.ts';
 import { startDeadline } from '../facts/startdeadline.ts';
@@ -35,7 +35,7 @@ interface Parts {
  */
 export async function expired(key: string, observed: Observed, parts: Parts): Promise<Vm | undefined> {
   const { vm, pod, node, claim } = observed;
-  const isOwn = pod !== undefined && isOwnedBy(pod, vm);
+  const isOwn = pod !== undefined && isPodOf(pod, vm);
   const runner = isOwn ? parts.runners?.recent(key, vm, pod) : undefined;
   if (hasStarted({ vm, pod, node, claim, runner }) !== 'no') return undefined;
   const now = await evidenceNow(vm, parts.client);

@@ -2,7 +2,6 @@ import { isDeepStrictEqual } from 'node:util';
 import type { PersistentVolumeClaim } from '../../../api/core.ts';
 import { diskImagesOf } from '../../../api/diskimage.ts';
 import { annotations } from '../../../api/meta.ts';
-import { controllerOf } from '../../../api/owner.ts';
 import { persistentVolumeClaims, pods, vms } from '../../../api/resources.ts';
 import type { EffectiveSettings, Vm } from '../../../api/vm.ts';
 import { bootField, goesAsNeverRun } from '../../../api/whendeleted.ts';
@@ -27,6 +26,7 @@ import {
   imagesOfFirstPod,
   imagesToNote,
 } from '../facts/claim.ts';
+import { isPodOf } from '../facts/ownpod.ts';
 import { endMessage } from '../facts/podstate.ts';
 
 /**
@@ -179,14 +179,15 @@ async function takeNamed(client: KubeClient, vm: Vm, disk: DiskClaim): Promise<C
 async function userOf(
   client: KubeClient,
   { metadata }: PersistentVolumeClaim,
-  { name, uid }: { readonly name: string; readonly uid: string },
+  last: { readonly name: string; readonly uid: string },
 ): Promise<string | undefined> {
   const { namespace } = metadata;
+  const { name, uid } = last;
   const vm = await ignoring(['NotFound'], client.get(vms, name, namespace));
   if (vm?.metadata.uid === uid)
     return claimsOf(vm).some((disk) => disk.name === metadata.name) ? `VM ${name}` : undefined;
   const pod = await ignoring(['NotFound'], client.get(pods, podNameOf(name), namespace));
-  const isItsPod = pod !== undefined && controllerOf(pod)?.uid === uid && endMessage(pod) === undefined;
+  const isItsPod = pod !== undefined && isPodOf(pod, { metadata: last }) && endMessage(pod) === undefined;
   return isItsPod
     ? `VM ${name}, which was deleted and whose pod ${pod.metadata.name} has not ended`
     : undefined;

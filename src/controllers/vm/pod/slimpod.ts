@@ -1,10 +1,13 @@
 import type { Container, Pod, ResourceRequirements } from '../../../api/core.ts';
 import { countedSpec } from '../../../api/countedspec.ts';
-import { group } from '../../../api/meta.ts';
+import { group, labels as labelNames } from '../../../api/meta.ts';
+import { controllerOf } from '../../../api/owner.ts';
 import { slimWithLabels } from '../../../api/slim.ts';
 
-/** A label is anybody's to write; who owns a pod is fenced in the namespaces of VMs. */
-function isOfVm({ ownerReferences = [] }: Pod['metadata']): boolean {
+/** Only svc3 writes such owners and labels (policy `svc3-own-pods`). A VM that is deleted with `--cascade=orphan` leaves its pod without an owner. */
+function isOfVm({ metadata }: Pod): boolean {
+  const { ownerReferences = [], labels } = metadata;
+  if (controllerOf({ metadata }) === undefined && labels?.[labelNames.vm] !== undefined) return true;
   return ownerReferences.some(
     ({ kind, apiVersion }) => (kind === 'VM' || kind === 'VMPool') && apiVersion.startsWith(`${group}/`),
   );
@@ -16,13 +19,13 @@ function isOfVm({ ownerReferences = [] }: Pod['metadata']): boolean {
  */
 export function slimPod(pod: Pod): Pod {
   const { managedFields: _managedFields, ...metadata } = pod.metadata;
-  return isOfVm(metadata) ? { ...pod, metadata } : countedPod(pod);
+  return isOfVm(pod) ? { ...pod, metadata } : countedPod(pod);
 }
 
 /** Of any pod only what placement counts, and labels; of a VM's and of a pool's all labels, and affinity, which says where it is to run and beside whom not. */
 export function countedPod(pod: Pod): Pod {
   const { name, namespace, uid, resourceVersion, ownerReferences, deletionTimestamp } = pod.metadata;
-  const isOurs = isOfVm(pod.metadata);
+  const isOurs = isOfVm(pod);
   const { labels } = isOurs ? pod.metadata : slimWithLabels(pod).metadata;
   // What the kubelet says of a resize is in the requests; without its status, of which there is one for each container.
   const { nodeName, overhead, resources, hostNetwork, containers, initContainers } = countedSpec(pod);

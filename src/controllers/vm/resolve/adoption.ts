@@ -2,7 +2,6 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Pod } from '../../../api/core.ts';
 import { configKeyOf } from '../../../api/configkey.ts';
 import { extendedResources } from '../../../api/meta.ts';
-import { isOwnedBy } from '../../../api/owner.ts';
 import { parseQuantity } from '../../../api/quantity.ts';
 import { EffectiveSettings, type Vm, type VmSpec } from '../../../api/vm.ts';
 import type { VmConfigSpec } from '../../../api/vmconfig.ts';
@@ -14,6 +13,7 @@ import { digestOf, isNamed, parseImage } from './imageref.ts';
 import { effectiveAnnotation } from '../names.ts';
 import { annotatedSettings } from '../facts/annotatedsettings.ts';
 import { hasBundle } from '../facts/bundle.ts';
+import { isPodOf } from '../facts/ownpod.ts';
 import { templated } from '../facts/standby.ts';
 import type { Resolved, ResolveSources } from './resolve.ts';
 
@@ -34,7 +34,7 @@ type Sources = Pick<ResolveSources, 'image' | 'iso' | 'settings' | 'vmConfig' | 
 export function settingsOfPod(vm: Vm, pod: Pod, sources: Sources): Resolved | Contradicted | undefined {
   const frozen = vm.status?.effective;
   if (frozen !== undefined) return settingsInForce(vm, pod, frozen, sources);
-  if (!isOwnedBy(pod, vm)) return undefined;
+  if (!isPodOf(pod, vm)) return undefined;
   const adopted = adoptedSettings(vm, pod, sources);
   if (typeof adopted !== 'string')
     return { kind: 'resolved', ...adopted, effective: withLiveSettings(vm, adopted.effective) };

@@ -1,7 +1,7 @@
 import type { Vm } from '../../../api/vm.ts';
-import { isOwnedBy } from '../../../api/owner.ts';
 import type { Observed, PodPlan } from '../decide.ts';
 import { isAsleep } from '../facts/hibernation.ts';
+import { isPodOf } from '../facts/ownpod.ts';
 import { asleepDraft, pendingDraft } from './pending.ts';
 import { reportPod } from './report.ts';
 import { condition, type ConditionDrafts, type StatusDraft } from './statusdraft.ts';
@@ -29,7 +29,7 @@ export function planStatus(
       const { pod, settings } = plan;
       if (isAsleep(vm)) return asleepDraft(vm);
       // On a lost node its guest may still run.
-      if (isNodeLost && isOwnedBy(pod, vm) && settings !== undefined)
+      if (isNodeLost && isPodOf(pod, vm) && settings !== undefined)
         return reportPod({ vm, pod, node, runner: undefined, isSavedFirst, ...settings });
       const scheduled = vm.status?.conditions?.find(({ type }) => type === 'Scheduled');
       // A refusal that led here stays readable until the next one, or a node.

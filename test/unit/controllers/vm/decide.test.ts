@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Node, PersistentVolumeClaim, Pod } from '../../../../src/api/core.ts';
 import type { Vm } from '../../../../src/api/vm.ts';
+import type { ObjectMeta } from '../../../../src/api/object.ts';
 import { decide, type Observed, savingMessage } from '../../../../src/controllers/vm/decide.ts';
 import { buildPod } from '../../../../src/controllers/vm/pod/pod.ts';
 import { runnerPullsWith, type VmSettings } from '../../../../src/controllers/vm/settings.ts';
@@ -24,6 +25,20 @@ interface Row {
   pullSecretVersion?: string;
   more?: Partial<Observed>;
   plan: object;
+}
+
+/** The pod of the VM once the garbage collector has taken its owner away; `uid`: of the VM that it was made for. */
+function orphaned(metadata: ObjectMeta = {}, uid = 'vm-uid'): Pod {
+  const { annotations, labels } = aPod().metadata;
+  const told = JSON.stringify({ ...JSON.parse(annotations?.['svc3.dev/runner-spec'] ?? ''), vm: { uid } });
+  return aPod({
+    metadata: {
+      labels: { ...labels },
+      annotations: { ...annotations, 'svc3.dev/runner-spec': told },
+      ownerReferences: [],
+      ...metadata,
+    },
+  });
 }
 
 const going = aVm({ metadata: { deletionTimestamp: deleted, finalizers: ['svc3.dev/cleanup'] } });
@@ -140,6 +155,37 @@ const rows: Row[] = [
     vm: going,
     pod: aPod({ metadata: { deletionTimestamp: deleted } }),
     plan: { kind: 'ending' },
+  },
+  {
+    sentence: 'the guest of a VM that is deleted with --cascade=orphan ends as any does',
+    vm: going,
+    pod: orphaned(),
+    plan: { kind: 'end', endsAt: Date.parse(deleted) + 3_600_000 },
+  },
+  {
+    sentence: 'is kept as any is while its disk is being saved',
+    vm: going,
+    pod: orphaned(),
+    more: { unsaved: ['saved'] },
+    plan: { kind: 'hold', settings: believed },
+  },
+  {
+    sentence: 'and is waited for as any is',
+    vm: going,
+    pod: orphaned({ deletionTimestamp: deleted }),
+    plan: { kind: 'ending' },
+  },
+  {
+    sentence: 'a VM that is being deleted leaves the pod alone that was made for a VM of its name before',
+    vm: going,
+    pod: orphaned({}, 'before'),
+    plan: { kind: 'finalize', isHeld: true },
+  },
+  {
+    sentence: 'and one that only has the name',
+    vm: going,
+    pod: orphaned({ labels: { app: 'web' } }),
+    plan: { kind: 'finalize', isHeld: true },
   },
   {
     sentence: 'a guest that nobody ends, its node being lost, is not waited for',
@@ -288,12 +334,27 @@ const rows: Row[] = [
   },
   {
     sentence: 'a pod that owns itself to nobody is a conflict',
-    pod: aPod({ metadata: { ownerReferences: [] } }),
+    pod: orphaned({ labels: { app: 'web' } }),
     plan: { kind: 'conflict' },
   },
   {
+    sentence: 'and so is what was left of a VM of the same name',
+    pod: orphaned({}, 'before'),
+    plan: { kind: 'conflict' },
+  },
+  {
+    sentence: 'which is waited for once it ends',
+    pod: orphaned({ deletionTimestamp: deleted }, 'before'),
+    plan: { kind: 'wait', settings: undefined },
+  },
+  {
+    sentence: 'the pod of a VM whose deletion is seen later than that its owner is gone is its own',
+    pod: orphaned(),
+    plan: { kind: 'report' },
+  },
+  {
     sentence: 'an owner that is not the controller is no owner',
-    pod: aPod({ metadata: { ownerReferences: [{ ...foreign[0]!, uid: 'vm-uid', controller: false }] } }),
+    pod: orphaned({ ownerReferences: [{ ...foreign[0]!, uid: 'vm-uid', controller: false }] }, 'before'),
     plan: { kind: 'conflict' },
   },
   {

@@ -211,7 +211,7 @@ describe('a pass', () => {
     const placed: VmStatus = { effective };
     const asleep: VmStatus = { effective, powerState: 'Suspended', suspendedTo: 'Disk' };
     const ending = aPod({ metadata: { deletionTimestamp: '2026-11-01T10:00:30Z' } });
-    const foreign = aPod({ metadata: { ownerReferences: [] } });
+    const foreign = aPod({ metadata: { ownerReferences: [], labels: {} } });
 
     beforeEach(() => {
       patch.mockImplementation(async (_resource, _key, { body }) => {

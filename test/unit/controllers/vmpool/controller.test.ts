@@ -2,7 +2,7 @@ import { beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import type { Node } from '../../../../src/api/core.ts';
 import type { Image, ImageStatus } from '../../../../src/api/image.ts';
 import type { KubeObject, Resource } from '../../../../src/api/object.ts';
-import { images, isos, nodes, vmConfigs, vmPools } from '../../../../src/api/resources.ts';
+import { images, isos, nodes, pods, vmConfigs, vmPools } from '../../../../src/api/resources.ts';
 import type { VmConfig, VmConfigStatus } from '../../../../src/api/vmconfig.ts';
 import type { Controller } from '../../../../src/controller/controller.ts';
 import { createVmPoolController } from '../../../../src/controllers/vmpool/controller.ts';
@@ -12,18 +12,18 @@ import { withFakeTimers } from '../../timers.ts';
 import { FakeInformers } from '../fakeinformers.ts';
 import { anImage, condition, digest } from '../image/builders.ts';
 import { aConfig, condition as configCondition } from '../vmconfig/builders.ts';
-import { aNode, aPool } from './builders.ts';
+import { aNode, aPool, aStandby } from './builders.ts';
 
 let informers: FakeInformers;
 let controller: Controller;
 /** Pools that a pass was made over. */
 let woken: Set<string>;
 
-beforeEach(() => {
-  informers = new FakeInformers();
+function aController(): Controller {
   const nothing = () => undefined;
-  controller = createVmPoolController(
+  return createVmPoolController(
     {
+      client: { delete: async () => undefined },
       informers: informers.asInformers(),
       gate: { isHeld: () => true, assertHeld: nothing },
       metrics: {
@@ -33,12 +33,21 @@ beforeEach(() => {
     } as unknown as Parameters<typeof createVmPoolController>[0],
     { shared: {} } as unknown as Parameters<typeof createVmPoolController>[1],
   );
+}
+
+function run(one: Controller): void {
   const stopping = new AbortController();
-  const run = controller.run(stopping.signal);
+  const running = one.run(stopping.signal);
   onTestFinished(async () => {
     stopping.abort();
-    await run;
+    await running;
   });
+}
+
+beforeEach(() => {
+  informers = new FakeInformers();
+  controller = aController();
+  run(controller);
   woken = new Set();
   const cache = informers.of(vmPools);
   const pool = aPool();
@@ -102,4 +111,16 @@ test.each<[what: string, is: Node, looked: string[]]>([
   vi.useRealTimers();
   await expect.poll(() => controller.pending()).toBe(0);
   expect([...woken].toSorted()).toEqual(looked);
+});
+
+test('what is left of a pool that is gone is looked at by who leads later, and nothing else of such pools', async () => {
+  const later = aController();
+  const { metadata, ...left } = aStandby('1');
+  informers.of(pods).objects = [{ ...left, metadata: { ...metadata, ownerReferences: [] } }];
+  informers.of(vmPools).objects = [];
+  for (const key of ['team/ci', 'team/without-pods']) later.enqueue(key);
+  woken.clear();
+  run(later);
+  await expect.poll(() => later.pending()).toBe(0);
+  expect([...woken]).toEqual(['team/ci']);
 });

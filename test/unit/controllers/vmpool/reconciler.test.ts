@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Node, Pod } from '../../../../src/api/core.ts';
 import { annotations } from '../../../../src/api/meta.ts';
+import type { ObjectMeta } from '../../../../src/api/object.ts';
 import type { Vm } from '../../../../src/api/vm.ts';
 import type { VmPool, VmPoolStatus } from '../../../../src/api/vmpool.ts';
 import { PoolReconciler, type PoolReconcilerParts } from '../../../../src/controllers/vmpool/reconciler.ts';
@@ -102,6 +103,57 @@ beforeEach(() => {
   answer = undefined;
   clock = 0;
   nowMs = Date.parse(bornAt) + 1_000;
+});
+
+describe('what is left of a pool that was deleted with --cascade=orphan', () => {
+  const left = (name: string, metadata: ObjectMeta = {}): Pod => {
+    const pod = aStandby(name);
+    return { ...pod, metadata: storedMeta({ ...pod.metadata, ownerReferences: [], ...metadata }) };
+  };
+  const deleted = () => remove.mock.calls.map((call) => (call[1] as { name: string }).name);
+  const deletionTimestamp = '2026-11-01T10:00:30Z';
+
+  test.each<[what: string, now: () => VmPool | undefined]>([
+    ['where it is gone', () => undefined],
+    [
+      'where it is going',
+      () => ({ ...aPool(), metadata: { ...aPool().metadata, deletionTimestamp, finalizers: ['orphan'] } }),
+    ],
+    ['where another has its name', () => named({ minIdle: 0 })],
+  ])('ends %s', async (_what, now) => {
+    pool = now();
+    pods = [left('a'), left('b')];
+    await aReconciler().reconcile('team/ci');
+    expect(deleted()).toEqual(['svc3-pool-a', 'svc3-pool-b']);
+    expect(remove.mock.calls[0]?.[2]).toEqual({ uid: 'uid-a', resourceVersion: '5' });
+  });
+
+  test('is no guest that a VM has, that another pool keeps, or that ends', async () => {
+    pool = undefined;
+    const ofVm = left('vm', { labels: { ...aStandby('vm').metadata.labels, 'svc3.dev/vm': 'web' } });
+    pods = [ofVm, aStandby('owned'), left('ending', { deletionTimestamp })];
+    await aReconciler().reconcile('team/ci');
+    expect(remove).not.toHaveBeenCalled();
+  });
+
+  test('stays where it has changed since, and holds up no other', async () => {
+    pool = named({ minIdle: 0 });
+    pods = [left('a'), left('b')];
+    remove.mockRejectedValueOnce(new Svc3Error('Conflict', 'changed'));
+    await aReconciler().reconcile('team/ci');
+    expect(deleted()).toEqual(['svc3-pool-a', 'svc3-pool-b']);
+  });
+
+  test.each<[whose: string, now: () => VmPool | undefined, made: number]>([
+    ['another', () => undefined, 0],
+    ['a guest of the pool that has its name', () => named({ minIdle: 2 }), 2],
+  ])('holds up not %s where it may not be deleted', async (_whose, now, made) => {
+    pool = now();
+    pods = [left('a'), left('b')];
+    remove.mockRejectedValueOnce(new Svc3Error('Forbidden', 'no'));
+    await expect(aReconciler().reconcile('team/ci')).rejects.toThrow('no');
+    expect([deleted().length, create.mock.calls.length]).toEqual([2, made]);
+  });
 });
 
 describe('a pass over a pool', () => {

@@ -82,8 +82,14 @@ describe('a VM that is being deleted and whose pod the cache does not show', () 
   });
 
   test("is let go where what is there is not the VM's", async () => {
-    there = aPod({ metadata: { ownerReferences: [] } });
+    there = aPod({ metadata: { ownerReferences: [], labels: {} } });
     expect(await letGo(parts, vm, given)).toBe(true);
+  });
+
+  test('is held where its pod has lost its owner, as with --cascade=orphan', async () => {
+    there = aPod({ metadata: { ownerReferences: [] } });
+    expect(await letGo(parts, vm, given)).toBe(false);
+    expect(patch).not.toHaveBeenCalled();
   });
 
   test.each([

@@ -2,11 +2,12 @@ import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { PersistentVolumeClaim, Pod } from '../../../../../src/api/core.ts';
 import type { ObservedPowerState, VmSpec } from '../../../../../src/api/vm.ts';
 import { bootClaim, buildClaim } from '../../../../../src/controllers/vm/facts/claim.ts';
+import { buildPod } from '../../../../../src/controllers/vm/pod/pod.ts';
 import { leaveClaims, obtainClaims } from '../../../../../src/controllers/vm/pod/diskclaim.ts';
 import { Svc3Error } from '../../../../../src/errors.ts';
 import { storedMeta } from '../../../../support/storedmeta.ts';
 import { vmSettings } from '../../../../support/operator.ts';
-import { aPod, aVm, effective } from '../builders.ts';
+import { aPod, aVm, effective, podInput } from '../builders.ts';
 
 /** What is in the namespace: claims by name, and VMs by name with their UID. */
 let claims: Map<string, PersistentVolumeClaim>;
@@ -225,6 +226,11 @@ describe('a claim that a VM names', () => {
       message:
         'disk.claimName: claim data is the disk of VM db, which was deleted and whose pod svc3-vm-db has not ended',
     });
+    // Also where the VM was deleted with --cascade=orphan.
+    const madeFor = aVm({ metadata: { name: 'db', uid: 'db-uid' } });
+    const { metadata, spec } = buildPod(podInput({ vm: madeFor }));
+    pods.set(name, { metadata: storedMeta({ ...metadata, ownerReferences: [] }), spec });
+    expect(await obtain(named)).toMatchObject({ kind: 'foreign' });
     pods.set(name, { ...left, status: { phase: 'Failed' } });
     expect(await obtain(named)).toEqual({ kind: 'own' });
     // Of another VM of that name.

@@ -46,6 +46,15 @@ describe('what is kept of a pod', () => {
     expect(slimPod(pod)).toEqual({ ...pod, metadata });
   });
 
+  test('that a VM has left, deleted with --cascade=orphan, is as much', () => {
+    const labels = { 'svc3.dev/vm': 'web' };
+    const left = { ...podOf(undefined), metadata: { ...podOf(undefined).metadata, labels } };
+    const { managedFields: _, ...metadata } = left.metadata;
+    expect(slimPod(left)).toEqual({ ...left, metadata });
+    const ofJob = { ...left, metadata: { ...left.metadata, ownerReferences: owner('Job', 'batch/v1') } };
+    expect(slimPod(ofJob as Pod).metadata).not.toHaveProperty('annotations');
+  });
+
   test.each([
     ['nobody', undefined],
     ['a Job', owner('Job', 'batch/v1')],

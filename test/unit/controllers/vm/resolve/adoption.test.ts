@@ -206,7 +206,7 @@ describe('settings that somebody has written', () => {
   });
 
   test("do not matter in a pod that is not the VM's", () => {
-    const outsider = { ...pod, metadata: { ...pod.metadata, ownerReferences: [] } };
+    const outsider = { ...pod, metadata: { ...pod.metadata, ownerReferences: [], labels: {} } };
     expect(said(vm, annotate(outsider, '{'))).toBeUndefined();
   });
 });
