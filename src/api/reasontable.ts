@@ -375,7 +375,10 @@ export const reasonTable: readonly ReasonRow[] = [
     ],
   }),
   ...rows('VMPool', 'Ready', 'False', {
-    Preparing: ['Guests are being booted.', waits],
+    Preparing: [
+      'Guests are being booted. Where the image of one cannot be pulled the message has the kubelet’s words.',
+      'Nothing; it goes on by itself. What cannot be pulled needs a RegistryCredential, or another image.',
+    ],
     AskingRegistry: ['As with a VM.', waits],
     Unschedulable: [
       'No node has room for one more guest; room that becomes free is first that of VMs that wait for a node.',

@@ -7,12 +7,12 @@ import type { Contradicted } from './resolve/adoption.ts';
 import { isPlacementField } from './resolve/changes.ts';
 import { requestsMedium } from './resolve/livesettings.ts';
 import { hasFinalizer } from '../../api/finalizer.ts';
-import { pullSecretAnnotation } from './names.ts';
 import { isPersistent } from './facts/claim.ts';
 import { isAsleep, keepsSettings } from './facts/hibernation.ts';
 import { lacksKvmGroup } from './facts/kvm.ts';
 import { isPodOf } from './facts/ownpod.ts';
-import { createFailure, endMessage, hasMedium, pullFailure } from './facts/podstate.ts';
+import { endMessage, hasMedium } from './facts/podstate.ts';
+import { outdatedPull, type PullTerms } from './facts/pullterms.ts';
 import type { Resolved } from './resolve/resolve.ts';
 import { isClaimed, isOfPool, isStandby, isUnclaimed } from './facts/standby.ts';
 import { hasStarted, startedInPod } from './facts/started.ts';
@@ -23,7 +23,7 @@ import { nodeOf, pinnedNode } from '../../placement/podfacts.ts';
 import type { Unprepared } from '../startwaits.ts';
 
 /** What a pass sees of the cluster: caches only. */
-export interface Observed {
+export interface Observed extends PullTerms {
   readonly vm: Vm;
   /** The pod of the VM's pod name, whoever made it. */
   readonly pod: Pod | undefined;
@@ -35,10 +35,6 @@ export interface Observed {
   readonly node: Node | undefined;
   /** The claim that has the VM's disk, or would, whoever made it. */
   readonly claim: PersistentVolumeClaim | undefined;
-  /** resourceVersion of the namespace's pull Secret; undefined where there is none. */
-  readonly pullSecretVersion: string | undefined;
-  /** What the runner image of a pod that is made now is pulled with. */
-  readonly pullsWith: string;
   /** Whether the node of the pod does not answer: nobody there ends the pod. */
   readonly isNodeLost: boolean;
   /** How long the node has not prepared the pod; undefined where it has, or the pod is on none. */
@@ -208,18 +204,9 @@ function replacement(pod: Pod, now: number): PodPlan | undefined {
   return undefined;
 }
 
-/**
- * The kubelet's backoff between pulls grows to five minutes, and a pod has no other image, policy or Secret than it was made with. One of a version
- * before says nothing of these, and was made with others. A pod that pulls again, for a runner that ended or a node that rebooted, keeps the disk of
- * its guest; on a node that does not answer nobody knows whether it has one.
- */
-function pullRetry({ pullSecretVersion, pullsWith, isNodeLost }: Observed, pod: Pod): PodPlan | undefined {
-  if (isNodeLost || startedInPod(pod) !== 'no') return undefined;
-  const { [pullSecretAnnotation]: version, [annotations.pullsWith]: terms } = pod.metadata.annotations ?? {};
-  const isOutdated = terms !== pullsWith;
-  const hasNewSecret = pullSecretVersion !== undefined && version !== pullSecretVersion;
-  const unpulled = isOutdated || hasNewSecret ? pullFailure(pod) : undefined;
-  const message = unpulled ?? (isOutdated ? createFailure(pod) : undefined);
+/** On a node that does not answer nobody knows whether the pod has a guest. */
+function pullRetry(observed: Observed, pod: Pod): PodPlan | undefined {
+  const message = observed.isNodeLost ? undefined : outdatedPull(pod, observed);
   return message === undefined
     ? undefined
     : { kind: 'replace', pod, reason: 'PullRetry', node: nodeOf(pod), message };

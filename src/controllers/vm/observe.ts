@@ -46,7 +46,7 @@ export function observe(parts: ObserverParts, key: string): Observed | undefined
   if (vm === undefined) return undefined;
   const named = podNamesOf(vm).map((podName) => expectations.pod(podName, namespace));
   const pod = podAmong(vm, named);
-  const own = pod !== undefined && isOwnedBy(pod, vm) ? pod : undefined;
+  const own = pod !== undefined && isPodOf(pod, vm) ? pod : undefined;
   const node = pod === undefined ? undefined : nodeOfPod(parts, pod);
   return {
     vm,

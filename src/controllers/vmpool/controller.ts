@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Image, Iso } from '../../api/image.ts';
-import { labels } from '../../api/meta.ts';
+import { labels, objectNames } from '../../api/meta.ts';
 import type { Node, Pod } from '../../api/core.ts';
-import { images, isos, nodes, pods, vmConfigs, vmPools, vms } from '../../api/resources.ts';
+import { images, isos, nodes, pods, secrets, vmConfigs, vmPools, vms } from '../../api/resources.ts';
 import { leaves, leavesSpec } from '../../controller/change.ts';
 import { type Controller, createController, isCached, keyOf } from '../../controller/controller.ts';
 import type { Runtime } from '../../controller/runtime.ts';
@@ -101,6 +101,11 @@ export function createVmPoolController(
   };
   caches.images.onChange(followDisk);
   caches.isos.onChange(followDisk);
+  // A guest is pulled with the Secret that there was when its pod was made.
+  informers
+    .get(secrets, { fieldSelector: `metadata.name=${objectNames.pullSecret}` })
+    .onChange(({ object }) => wakeNamespace(object.metadata.namespace));
+  shared.resolver?.onCredential(wakeNamespace);
   const wakeAll = debounced(() => {
     for (const pool of caches.pools.list()) controller.enqueue(keyOf(pool));
   }, 1_000);

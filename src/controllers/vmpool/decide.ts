@@ -4,6 +4,7 @@ import { isTerminating } from '../../api/owner.ts';
 import type { VmPool } from '../../api/vmpool.ts';
 import { endMessage, isPodReady, pullFailure, unschedulableMessage } from '../vm/facts/podstate.ts';
 import { isOfTemplate, templateDigest } from '../vm/facts/standby.ts';
+import { outdatedPull, type PullTerms } from '../vm/facts/pullterms.ts';
 import { isUntaken } from '../vm/facts/unbound.ts';
 import { isKeptOff, isReserved, isUsable } from '../vm/pool/standbys.ts';
 
@@ -16,7 +17,7 @@ export interface StandbyView {
   readonly isTaken: boolean;
 }
 
-export interface ObservedPool {
+export interface ObservedPool extends PullTerms {
   readonly pool: VmPool;
   readonly standbys: readonly StandbyView[];
   /** VMs of the pool, also those that know nothing of it. */
@@ -43,6 +44,8 @@ export interface PoolPlan {
   readonly preparing: number;
   /** Pods that stay: these, and those that wait where no VM is to begin until others take their place. */
   readonly kept: number;
+  /** The kubelet's words where it cannot pull the image of one of those. */
+  readonly unpulled: string | undefined;
   /** Fewer than are to wait, since there may be no more. */
   readonly isFull: boolean;
   /** Outdated guests of which one may make way where there turns out to be no room for one more, the one that is worth least first. */
@@ -66,9 +69,10 @@ export function decidePool(observed: ObservedPool): PoolPlan {
   const doomed: { pod: Pod; why: string; isFailure: boolean }[] = [];
   const kept: Judged[] = [];
   for (const one of own) {
-    const failure = failureOf(one, now, startMs);
+    const unpulled = outdatedPull(one.pod, observed);
+    const failure = unpulled === undefined ? failureOf(one, now, startMs) : undefined;
     const stale = isOfTemplate(one.pod, template) ? undefined : 'the template has changed';
-    const why = failure ?? stale ?? nodeProblem(one);
+    const why = failure ?? unpulled ?? stale ?? nodeProblem(one);
     if (why !== undefined) doomed.push({ pod: one.pod, why, isFailure: failure !== undefined });
     else kept.push(judged(one, revisions));
   }
@@ -100,6 +104,7 @@ export function decidePool(observed: ObservedPool): PoolPlan {
     idle: left.filter((one) => one.isIdle && !one.isKeptOff).length,
     preparing: booting.length,
     kept: left.length,
+    unpulled: booting.map(({ pod }) => pullFailure(pod)).find((words) => words !== undefined),
     isFull: missing > room,
     // One at a time: the room of one that goes is free only when it has gone.
     spares: observed.isLeaving ? [] : spares.map(({ pod }) => pod),

@@ -1,7 +1,9 @@
+import { longestMessage } from '../../api/condition.ts';
 import { conditionTypes, poolWaitsForPerson } from '../../api/reasons.ts';
 import type { VmPool } from '../../api/vmpool.ts';
 import { findCondition } from '../../controller/conditions.ts';
 import { applyOrderLeftMs, type Progress, type Readiness } from '../../controller/kstatus.ts';
+import { shortened } from '../../errors.ts';
 import type { PoolPlan } from './decide.ts';
 
 /** What a pass has come to. */
@@ -25,12 +27,18 @@ export function outcomeOf({ spec: { minIdle } }: VmPool, plan: PoolPlan): Outcom
       message: 'there are as many VMs and guests as maxSize allows',
     };
   if (idle < minIdle)
-    return { isReady: false, reason: 'Preparing', message: `${preparing} being prepared, 0 to come` };
+    return { isReady: false, reason: 'Preparing', message: preparingMessage(plan, preparing, 0) };
   return {
     isReady: true,
     reason: 'Filled',
     message: minIdle === 1 ? 'one guest waits' : 'as many guests wait as are to',
   };
+}
+
+/** How many guests boot, and how many are still to be made; where one of them cannot be pulled the kubelet's words. */
+export function preparingMessage({ unpulled }: PoolPlan, preparing: number, toCome: number): string {
+  const counts = `${preparing} being prepared, ${toCome} to come`;
+  return unpulled === undefined ? counts : shortened(`${counts}; ${unpulled}`, longestMessage);
 }
 
 /** Reasons for which the next guest is tried after a while. */

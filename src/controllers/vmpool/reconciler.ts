@@ -31,12 +31,12 @@ import {
   type ResolveSources,
   type Unresolved,
 } from '../vm/resolve/resolve.ts';
-import type { VmSettings } from '../vm/settings.ts';
+import { runnerPullsWith, type VmSettings } from '../vm/settings.ts';
 import { PoolBackoff } from './backoff.ts';
 import { decidePool, type ObservedPool, type PoolPlan } from './decide.ts';
 import { countVms } from './members.ts';
 import type { PoolCounts } from './metrics.ts';
-import { awaitedMs, heldBack, type Outcome, outcomeOf, progressOf } from './outcome.ts';
+import { awaitedMs, heldBack, type Outcome, outcomeOf, preparingMessage, progressOf } from './outcome.ts';
 import { PoolRevisions } from './revisions.ts';
 import { buildStandby, imagesOf, newStandbyName, revisionOf, templateVm } from './standbypod.ts';
 
@@ -224,6 +224,8 @@ export class PoolReconciler {
       withPod: count(vms.filter((vm) => !isWithoutPod(vm))),
       revisions: this.#revisions.look(pool.metadata.uid, found),
       resolution: resolved.kind,
+      pullSecretVersion: shared.pullSecretVersion(pool.metadata.namespace),
+      pullsWith: runnerPullsWith(settings),
       isLeaving: all.some((pod) => this.#isLeaving(pod)),
       now: now().getTime(),
       startMs:
@@ -304,11 +306,10 @@ export class PoolReconciler {
         return refused;
       }
     }
-    const message = `${plan.preparing + now} being prepared, ${plan.create - now} to come`;
     return {
       isReady: false,
       reason: 'Preparing',
-      message,
+      message: preparingMessage(plan, plan.preparing + now, plan.create - now),
       againMs: plan.create > now ? nextBatchMs : undefined,
     };
   }

@@ -1,11 +1,13 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { persistentVolumeClaims, pods, secrets, vms } from '../../../src/api/resources.ts';
+import { persistentVolumeClaims, pods, secrets, vmPools, vms } from '../../../src/api/resources.ts';
+import type { VmPool } from '../../../src/api/vmpool.ts';
 import { storageClasses } from '../../support/resources.ts';
 import { bindClaim } from '../../support/claims.ts';
 import { startVmOperator, type TestOperator } from '../../support/operator.ts';
 import { RunnerStandIn } from '../../support/runnerstandin.ts';
 import { inProcess } from '../cli/inprocess.ts';
 import { slow, type VmWorld, vmWorld } from './harness.ts';
+import { template } from './poolworld.ts';
 
 const { svc3 } = inProcess();
 
@@ -278,5 +280,34 @@ describe('the pull Secret', () => {
     });
     world.kubelet.behave(() => ({ kind: 'run' }));
     expect((await world.client.list(pods, { namespace: space.name })).items).toEqual([]);
+  });
+
+  test('so are guests of a pool, which says meanwhile why none waits', async () => {
+    const space = await world.namespace('pulling-pool');
+    const message = 'no basic auth credentials';
+    world.kubelet.behave((pod) =>
+      pod.spec.imagePullSecrets === undefined
+        ? { kind: 'waiting', reason: 'ErrImagePull', message }
+        : { kind: 'run' },
+    );
+    await withOperator({}, async () => {
+      await world.client.create(vmPools, {
+        apiVersion: 'svc3.dev/v1',
+        kind: 'VMPool',
+        metadata: { name: 'ci', namespace: space.name },
+        spec: { template, minIdle: 2 } as VmPool['spec'],
+      });
+      const status = async () => (await world.client.get(vmPools, 'ci', space.name)).status;
+      const ready = async () => (await status())?.conditions?.find(({ type }) => type === 'Ready')?.message;
+      await expect.poll(ready, slow).toBe(`2 being prepared, 0 to come; ${message}`);
+      await world.client.create(secrets, {
+        metadata: { name: 'svc3-registry-credentials', namespace: space.name },
+        type: 'kubernetes.io/dockerconfigjson',
+        stringData: { '.dockerconfigjson': '{"auths":{}}' },
+      });
+      await expect.poll(async () => (await status())?.idle, slow).toBe(2);
+      await world.client.delete(vmPools, { name: 'ci', namespace: space.name });
+    });
+    world.kubelet.behave(() => ({ kind: 'run' }));
   });
 });

@@ -1,6 +1,7 @@
 import type { Node, Pod, Taint } from '../../../../src/api/core.ts';
 import type { Vm, VmSpec, VmStatus } from '../../../../src/api/vm.ts';
 import type { VmPool, VmPoolSpec } from '../../../../src/api/vmpool.ts';
+import { pullSecretAnnotation } from '../../../../src/controllers/vm/names.ts';
 import { ownershipPatch } from '../../../../src/controllers/vm/pool/claims.ts';
 import { buildStandby, templateVm } from '../../../../src/controllers/vmpool/standbypod.ts';
 import type { VmSettings } from '../../../../src/controllers/vm/settings.ts';
@@ -53,6 +54,19 @@ export function aStandby(
     metadata: storedMeta({ ...pod.metadata, ...metadata }),
     spec: { ...pod.spec, nodeName: 'n1' },
     status: runningStatus(isIdle),
+  };
+}
+
+/** One that boots, the image of which its kubelet cannot pull; `version`: of the pull Secret that it was made with. */
+export function unpulled(name: string, message: string, version?: string): Pod {
+  const { metadata, spec } = aStandby(name);
+  const made = version === undefined ? {} : { [pullSecretAnnotation]: version };
+  const state = { waiting: { reason: 'ImagePullBackOff', message } };
+  const runner = { name: 'runner', ready: false, restartCount: 0, image: '', imageID: '', state };
+  return {
+    metadata: { ...metadata, annotations: { ...metadata.annotations, ...made } },
+    spec,
+    status: { phase: 'Pending', containerStatuses: [runner] },
   };
 }
 

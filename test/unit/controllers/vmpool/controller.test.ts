@@ -2,12 +2,13 @@ import { beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import type { Node } from '../../../../src/api/core.ts';
 import type { Image, ImageStatus } from '../../../../src/api/image.ts';
 import type { KubeObject, Resource } from '../../../../src/api/object.ts';
-import { images, isos, nodes, pods, vmConfigs, vmPools } from '../../../../src/api/resources.ts';
+import { images, isos, nodes, pods, secrets, vmConfigs, vmPools } from '../../../../src/api/resources.ts';
 import type { VmConfig, VmConfigStatus } from '../../../../src/api/vmconfig.ts';
 import type { Controller } from '../../../../src/controller/controller.ts';
 import { createVmPoolController } from '../../../../src/controllers/vmpool/controller.ts';
 import type { Change } from '../../../../src/kube/types.ts';
 import { vmSettings } from '../../../support/operator.ts';
+import { storedMeta } from '../../../support/storedmeta.ts';
 import { withFakeTimers } from '../../timers.ts';
 import { FakeInformers } from '../fakeinformers.ts';
 import { anImage, condition, digest } from '../image/builders.ts';
@@ -16,6 +17,9 @@ import { aNode, aPool, aStandby } from './builders.ts';
 
 let informers: FakeInformers;
 let controller: Controller;
+/** Says that the credentials of a namespace have changed. */
+let changeCredentials: (namespace: string) => void;
+const resolver = { onCredential: (changed: (namespace: string) => void) => (changeCredentials = changed) };
 /** Pools that a pass was made over. */
 let woken: Set<string>;
 
@@ -31,7 +35,7 @@ function aController(): Controller {
       },
       settings: vmSettings(),
     } as unknown as Parameters<typeof createVmPoolController>[0],
-    { shared: {} } as unknown as Parameters<typeof createVmPoolController>[1],
+    { shared: { resolver } } as unknown as Parameters<typeof createVmPoolController>[1],
   );
 }
 
@@ -111,6 +115,22 @@ test.each<[what: string, is: Node, looked: string[]]>([
   vi.useRealTimers();
   await expect.poll(() => controller.pending()).toBe(0);
   expect([...woken].toSorted()).toEqual(looked);
+});
+
+test('pools are looked at where the pull Secret of their namespace comes or changes, or a login of a registry', async () => {
+  const name = 'svc3-registry-credentials';
+  const secret = { metadata: storedMeta({ name, namespace: 'team' }) };
+  const tell = informers.of(secrets, `metadata.name=${name}`);
+  for (const change of [
+    () => tell.tell({ kind: 'added', object: secret }),
+    () => tell.tell(updated(secret, secret)),
+    () => changeCredentials('team'),
+  ]) {
+    woken.clear();
+    change();
+    await expect.poll(() => controller.pending()).toBe(0);
+    expect([...woken]).toEqual(['team/ci']);
+  }
 });
 
 test('what is left of a pool that is gone is looked at by who leads later, and nothing else of such pools', async () => {

@@ -7,10 +7,10 @@ import {
   type StandbyView,
 } from '../../../../src/controllers/vmpool/decide.ts';
 import { revisionOf } from '../../../../src/controllers/vmpool/standbypod.ts';
-import type { VmSettings } from '../../../../src/controllers/vm/settings.ts';
+import { runnerPullsWith, type VmSettings } from '../../../../src/controllers/vm/settings.ts';
 import { vmSettings } from '../../../support/operator.ts';
 import { effective } from '../vm/builders.ts';
-import { aNode, aPool, aStandby, bornAt, type StandbyGiven } from './builders.ts';
+import { aNode, aPool, aStandby, bornAt, type StandbyGiven, unpulled } from './builders.ts';
 
 const startMs = 60_000;
 const revision = revisionOf(aPool(), effective, vmSettings());
@@ -36,6 +36,8 @@ function decided(
     withPod: given.claimed ?? 0,
     revisions: [revision],
     resolution: 'resolved',
+    pullSecretVersion: undefined,
+    pullsWith: runnerPullsWith(vmSettings()),
     isLeaving: false,
     now: Date.parse(bornAt) + 1_000,
     startMs,
@@ -130,6 +132,38 @@ describe('a guest is replaced', () => {
 
   test.each(['team', ''])('not on a node with label svc3.dev/namespace=%s', (reservedFor) => {
     expect(decided([view('1', { node: aNode({ reservedFor }) })]).delete).toEqual([]);
+  });
+
+  describe('whose image cannot be pulled', () => {
+    const words = 'no basic auth credentials';
+    const guest = (version?: string): StandbyView => ({ ...view('1'), pod: unpulled('1', words, version) });
+
+    test.each<[sentence: string, made: string | undefined, now: string | undefined, isReplaced: boolean]>([
+      ['at once where there is a pull Secret by now', undefined, '7', true],
+      ['at once where that is another by now', '6', '7', true],
+      ['not where it was made with that', '7', '7', false],
+      ['not where there is none', undefined, undefined, false],
+      ['not where there is none any more', '7', undefined, false],
+    ])('%s', (_sentence, made, pullSecretVersion, isReplaced) => {
+      const plan = decided([guest(made)], { pullSecretVersion });
+      expect(given(plan)).toEqual(isReplaced ? [`1: ${words}`] : []);
+      expect([plan.create, plan.preparing]).toEqual(isReplaced ? [1, 0] : [0, 1]);
+      expect(plan.unpulled).toBe(isReplaced ? undefined : words);
+    });
+
+    test('is no failure also where its time is over', () => {
+      const late = { now: Date.parse(bornAt) + startMs };
+      expect(decided([guest()], { ...late, pullSecretVersion: '7' }).delete).toMatchObject([
+        { isFailure: false },
+      ]);
+      expect(decided([guest('7')], { ...late, pullSecretVersion: '7' }).delete).toMatchObject([
+        { why: words, isFailure: true },
+      ]);
+    });
+
+    test('not where it waits, or has begun: it has what it needs', () => {
+      expect(decided([view('1'), booting('2')], { minIdle: 2, pullSecretVersion: '7' }).delete).toEqual([]);
+    });
   });
 
   test('that is not ready in time, and is looked at when that time is over', () => {

@@ -15,7 +15,7 @@ import { storedMeta } from '../../../support/storedmeta.ts';
 import { vmSettings } from '../../../support/operator.ts';
 import { aNode as freeNode, aPod as podOn, aRequest } from '../../placement/builders.ts';
 import { runningStatus } from '../vm/builders.ts';
-import { aNode, aPool, aPoolVm, aStandby, bornAt } from './builders.ts';
+import { aNode, aPool, aPoolVm, aStandby, bornAt, unpulled } from './builders.ts';
 
 const settings = vmSettings({
   nodePorts: { ssh: false, screenshare: false },
@@ -36,6 +36,8 @@ let retry: (inventory: Inventory) => void;
 let clock: number;
 let nowMs: number;
 let inventory: Inventory;
+/** resourceVersion of the namespace's pull Secret. */
+let pullSecret: string | undefined;
 /** What is known of the references of its template. */
 let answer: ImageAnswer | undefined;
 const create = vi.fn(async (_resource: unknown, pod: Pod): Promise<Pod> => pod);
@@ -67,7 +69,7 @@ function aReconciler(): PoolReconciler {
         waiting: { retry: () => retry(inventory) },
         controlKeys: () => 'key',
         kvmGroups: () => [],
-        pullSecretVersion: () => undefined,
+        pullSecretVersion: () => pullSecret,
       },
       counted,
       made: madeOne,
@@ -101,6 +103,7 @@ beforeEach(() => {
   nodesBesides = {};
   retry = () => undefined;
   answer = undefined;
+  pullSecret = undefined;
   clock = 0;
   nowMs = Date.parse(bornAt) + 1_000;
 });
@@ -185,6 +188,31 @@ describe('a pass over a pool', () => {
       ]);
     },
   );
+
+  test('quotes the kubelet that cannot pull, and makes another guest once there is a Secret for that', async () => {
+    pool = named({ minIdle: 1 });
+    const words = 'no basic auth credentials';
+    await aReconciler().reconcile('team/ci');
+    const made = (await create.mock.results[0]?.value) as Pod;
+    const { status: unpulledStatus } = unpulled('1', words);
+    pods = [{ ...made, status: unpulledStatus ?? {} }];
+    create.mockClear();
+    await aReconciler().reconcile('team/ci');
+    expect(remove).not.toHaveBeenCalled();
+    expect(ready()).toMatchObject({
+      reason: 'Preparing',
+      message: `1 being prepared, 0 to come; ${words}`,
+    });
+    pullSecret = '7';
+    await aReconciler().reconcile('team/ci');
+    expect([remove.mock.calls.length, create.mock.calls.length]).toEqual([1, 1]);
+    expect(create.mock.calls[0]?.[1].metadata.annotations).toHaveProperty(
+      ['svc3.dev/pull-secret-version'],
+      '7',
+    );
+    expect(event).not.toHaveBeenCalled();
+    expect(ready()).toMatchObject({ message: '1 being prepared, 0 to come' });
+  });
 
   test('counts what it has made, and nothing that kube-apiserver refuses', async () => {
     create.mockImplementationOnce(async (_resource, pod) => pod);
