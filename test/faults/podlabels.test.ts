@@ -1,5 +1,7 @@
 /** Labels of a VM reach its pod, so that Services and NetworkPolicies can select it; those that svc3 goes by stay svc3's. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { messageOf } from '../../src/errors.ts';
+import type { KubeObject, Resource } from '../../src/api/object.ts';
 import { pods, vms } from '../../src/api/resources.ts';
 import { slow, type VmNamespace, type VmWorld, vmWorld } from '../integration/vm/harness.ts';
 import { withFaults, type Write } from '../support/faultclient.ts';
@@ -27,6 +29,12 @@ afterAll(async () => {
   await operator?.stop();
   await world?.stop();
 });
+
+function admission(plural: string, kind: string): Resource<KubeObject> {
+  return { group: 'admissionregistration.k8s.io', version: 'v1', plural, kind, namespaced: false };
+}
+const policies = admission('validatingadmissionpolicies', 'ValidatingAdmissionPolicy');
+const bindings = admission('validatingadmissionpolicybindings', 'ValidatingAdmissionPolicyBinding');
 
 const ours = {
   'svc3.dev/vm': 'web',
@@ -85,4 +93,35 @@ test('nothing is written where nothing has changed, also after a restart of the 
   await space.deploy('later');
   await space.untilReady('later');
   expect(writes.filter(({ name }) => name === 'svc3-vm-web' || name === 'web')).toEqual([]);
+});
+
+test('one that a policy refuses pods is told, and comes to the pod once it is allowed', async () => {
+  const match = {
+    resourceRules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['UPDATE'], resources: ['pods'] }],
+    namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': space.name } },
+  };
+  const validations = [
+    { expression: "object.metadata.labels[?'team'].orValue('') != 'x'", message: 'not x' },
+  ];
+  const name = 'no-team';
+  const spec = { failurePolicy: 'Fail', matchConstraints: match, validations };
+  await world.client.create(policies, { metadata: { name }, spec } as never);
+  const binding = { policyName: name, validationActions: ['Deny'] };
+  await world.client.create(bindings, { metadata: { name }, spec: binding } as never);
+  const key = { name: 'svc3-vm-web', namespace: space.name };
+  const body = { metadata: { labels: { team: 'x' } } };
+  const tried = () => world.client.patch(pods, key, { type: 'merge', body }, { dryRun: true });
+  await expect.poll(() => tried().then(() => 'allowed', messageOf), slow).toMatch('not x');
+
+  await patch({ team: 'x' });
+  const warnings = async () => (await space.vm('web')).status?.warnings ?? [];
+  await expect
+    .poll(warnings, slow)
+    .toEqual([expect.stringMatching(/^metadata.labels: pod svc3-vm-web .*not x/)]);
+  await expect.poll(() => space.events('web'), slow).toContain('SpecWarning');
+  expect(await space.condition('web', 'Ready')).toMatchObject({ status: 'True' });
+  await patch({ team: 'y' });
+  await expect.poll(labelsOfPod, slow).toMatchObject({ team: 'y' });
+  await expect.poll(warnings, slow).toEqual([]);
+  for (const kind of [bindings, policies]) await world.client.delete(kind, { name });
 });

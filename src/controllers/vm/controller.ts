@@ -43,6 +43,7 @@ import { isDue } from './facts/requests.ts';
 import { claimIndex } from './facts/claim.ts';
 import { PodResize } from './pod/podresize.ts';
 import { ClaimGrowth } from './pod/claimgrowth.ts';
+import { LabelRenewal } from './pod/labelrenewal.ts';
 import { priorityOf } from './priority.ts';
 import { NextPod } from './nextpod.ts';
 import { NodeChoice, type PlacementDecided } from './nodechoice.ts';
@@ -205,6 +206,7 @@ function createReconciler(
     }),
     claimGrowth: new ClaimGrowth({ client, recorder, monotonic }),
     podResize: new PodResize({ client, inventory, settings, now: monotonic }),
+    labelRenewal: new LabelRenewal({ client, monotonic }),
     runners,
     starts,
     expectations,

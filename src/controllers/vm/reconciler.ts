@@ -30,7 +30,7 @@ import { settingsInForce } from './resolve/adoption.ts';
 import type { Resolved } from './resolve/resolve.ts';
 import { isBeingSuspendedToDisk, isSuspendedInMemory } from './facts/hibernation.ts';
 import { renewControlKeys } from './pod/controlkeys.ts';
-import { labelPatch } from './pod/podlabels.ts';
+import type { LabelRenewal } from './pod/labelrenewal.ts';
 import { type ClaimGrowth, type ClaimRoom, isClaimTooSmall } from './pod/claimgrowth.ts';
 import {
   bootableSettings,
@@ -89,6 +89,7 @@ export interface VmReconcilerParts {
   readonly podCreation: PodCreation;
   readonly claimGrowth: ClaimGrowth;
   readonly podResize: PodResize;
+  readonly labelRenewal: LabelRenewal;
   readonly runners: Runners | undefined;
   /** Where starts are traced. */
   readonly starts: StartTraces | undefined;
@@ -111,7 +112,7 @@ export class VmReconciler {
   readonly #uids = new Map<string, string>();
 
   constructor(parts: VmReconcilerParts) {
-    const { podCreation, claimGrowth, podResize, runners, starts, expectations } = parts;
+    const { podCreation, claimGrowth, podResize, labelRenewal, runners, starts, expectations } = parts;
     this.#parts = parts;
     this.#revertHolds = new RevertHolds(parts);
     this.#memories = [
@@ -119,6 +120,7 @@ export class VmReconciler {
       podCreation,
       claimGrowth,
       podResize,
+      labelRenewal,
       expectations,
       ...(runners === undefined ? [] : [runners]),
       ...(starts === undefined ? [] : [starts]),
@@ -405,7 +407,7 @@ export class VmReconciler {
    * It goes only where the guest's memory is on its claim, where the next start of the guest needs another pod, where its node does not prepare it and another
    * node takes the VM, or where no node takes it and a guest of the VM's pool waits, or another pod would have a node.
    *
-   * @param failures - those of sizes: what they are to be can wait, and the runner is asked all the same
+   * @param failures - those of sizes, keys and labels: what they are to be can wait, and the runner is asked all the same
    */
   async #keep(
     pass: Pass,
@@ -463,7 +465,7 @@ export class VmReconciler {
     { pod, settings, room, dataRoom, startsAfter, waitsForSave }: Staying,
     failures: Failures,
   ): Promise<number | undefined> {
-    const { claimGrowth, podCreation, observer } = this.#parts;
+    const { claimGrowth, podCreation, labelRenewal, observer } = this.#parts;
     const { runner } = pass;
     const { vm, node, claim, unprepared, isSavedFirst } = pass.observed;
     const inForce =
@@ -480,14 +482,17 @@ export class VmReconciler {
     if (diskGrowth !== undefined) pass.status = { ...status, fields: { ...status.fields, diskGrowth } };
     // A VM that an earlier version deployed has no finalizer yet.
     await holdVm(this.#parts, pass);
-    await renewControlKeys(this.#parts.client, pod, this.#parts.controlKeys());
-    await this.#renewLabels(vm, pod);
+    const keys = renewControlKeys(this.#parts.client, pod, this.#parts.controlKeys());
+    await failures.attempt(keys, undefined);
+    const labels = await failures.attempt(labelRenewal.renew(vm, pod), {});
+    pass.status = withWarning(pass.status, labels.warning);
     const isReady = status.conditions.ready.status === 'True';
     podCreation.noteAlive(vm.metadata.uid, { isBound: pod.spec.nodeName !== undefined, isReady });
     const askMs = runner === undefined ? undefined : askAfterMs(runner, pod, status);
     // No event of a VM tells that the image is made.
     const imageMs = waitsForSave ? pollMs : undefined;
-    return soonestMs(askMs, roomPollMs(room), growth.againMs, dataRoom.againMs, imageMs);
+    const againMs = [growth.againMs, dataRoom.againMs, labels.againMs];
+    return soonestMs(askMs, roomPollMs(room), ...againMs, imageMs);
   }
 
   /** The next pass has the VM claim the guest that it was promised. Its status stays: by that it is a VM that waits for one. */
@@ -539,18 +544,6 @@ export class VmReconciler {
     await ignoring(['NotFound'], client.delete(pods, { name, namespace }, { uid, resourceVersion }));
     expectations.deletedPod(pod);
   }
-
-  /** Services and policies select the pod by the labels of its VM as they are now. */
-  async #renewLabels(vm: Vm, pod: Pod): Promise<void> {
-    const patch = labelPatch(vm, pod);
-    if (patch === undefined) return;
-    const { name, namespace, uid } = pod.metadata;
-    const body = { metadata: { uid, ...patch } };
-    await ignoring(
-      ['NotFound', 'Conflict'],
-      this.#parts.client.patch(pods, { name, namespace }, { type: 'merge', body }),
-    );
-  }
 }
 
 /** Milliseconds after which the runner is asked again; undefined where events tell everything. */
@@ -573,6 +566,12 @@ function withDataRefusal(status: StatusDraft, { refusal }: ClaimRoom): StatusDra
   const message = `${restartRequired.message}; not before the claims of its data disks may grow: ${refusal}`;
   const refused = condition('True', 'ResizeRefused', message);
   return { ...status, conditions: { ...status.conditions, restartRequired: refused } };
+}
+
+function withWarning(status: StatusDraft, warning: string | undefined): StatusDraft {
+  if (warning === undefined) return status;
+  const warnings = [...(status.fields.warnings ?? []), warning];
+  return { ...status, fields: { ...status.fields, warnings } };
 }
 
 /** What a pass has found out of a pod that stays, and why its guest is not started, or its disk not reverted, yet. */

@@ -3,6 +3,7 @@ import type { PlannedSettings, Vm } from '../../../api/vm.ts';
 import { hasClaims } from '../facts/claim.ts';
 import { keepsSettings, stateWithoutGuest } from '../facts/hibernation.ts';
 import { answeredRequest } from '../facts/requests.ts';
+import { withoutLabelWarning } from '../resolve/livewarnings.ts';
 import { restartCondition } from './report.ts';
 import { condition, conditionsIn, type ConditionDrafts, type StatusDraft } from './statusdraft.ts';
 
@@ -26,7 +27,8 @@ export function pendingDraft(
   conditions: Partial<ConditionDrafts>,
   { plan = vm.status?.planned, isSavedFirst = false }: PendingFacts = {},
 ): StatusDraft {
-  const { effective, node, diskSize, diskGrowth, warnings } = vm.status ?? {};
+  const { effective, node, diskSize, diskGrowth } = vm.status ?? {};
+  const warnings = withoutLabelWarning(vm.status?.warnings ?? []);
   const podName = chosenPod(vm);
   const { startRequest, restartRequest, suspendedTo } = vm.status ?? {};
   const revertRequest = answeredRequest(vm, 'revertRequest');
@@ -48,7 +50,7 @@ export function pendingDraft(
       ...(revertRequest === undefined ? {} : { revertRequest }),
       ...(startRequest === undefined ? {} : { startRequest }),
       ...(restartRequest === undefined ? {} : { restartRequest }),
-      ...(warnings === undefined ? {} : { warnings }),
+      ...(warnings.length === 0 ? {} : { warnings }),
       ...(powerState === undefined ? {} : { powerState }),
       // Until its runner has said what became of it.
       ...(suspendedTo === 'Disk' ? { suspendedTo } : {}),

@@ -4,6 +4,7 @@ import type { Image } from '../../../../src/api/image.ts';
 import type { EffectiveSettings, Vm, VmStatus } from '../../../../src/api/vm.ts';
 import { asleepDraft } from '../../../../src/controllers/vm/status/pending.ts';
 import type { ClaimRoom } from '../../../../src/controllers/vm/pod/claimgrowth.ts';
+import { LabelRenewal } from '../../../../src/controllers/vm/pod/labelrenewal.ts';
 import { VmExpectations } from '../../../../src/controllers/vm/expectations.ts';
 import { StartWaits } from '../../../../src/controllers/startwaits.ts';
 import { unmetMs, VmReconciler, type VmReconcilerParts } from '../../../../src/controllers/vm/reconciler.ts';
@@ -50,6 +51,8 @@ let livePod: Pod | undefined;
 let triedInVainMs: number | undefined;
 let isChosenHere: boolean;
 const noteGivenUp = vi.fn();
+const noteAlive = vi.fn();
+let monotonicMs: number;
 /** Whether a guest of the pool waits for the VM. */
 let guestWaits: boolean;
 const releaseGuest = vi.fn();
@@ -102,7 +105,7 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
     podCreation: {
       ...memory,
       stopWaiting: () => undefined,
-      noteAlive: () => undefined,
+      noteAlive,
       isChosenHere: () => isChosenHere,
       noteGivenUp,
       hasOtherNode: () => hasOtherNode,
@@ -115,6 +118,7 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
     },
     claimGrowth: { ...memory, grow, growData },
     podResize: { ...memory, dropRequest: () => undefined, provide },
+    labelRenewal: new LabelRenewal({ client: client as never, monotonic: () => monotonicMs }),
     runners:
       runner === undefined
         ? undefined
@@ -154,6 +158,7 @@ beforeEach(() => {
   nodeReady = 'True';
   waitedMs = 0;
   hasOtherNode = false;
+  monotonicMs = 0;
   vm = aVm({ metadata: { ...aVm().metadata, ...held }, status: { effective } });
   pod = aPod({ nodeName: 'n1', status: runningStatus(true) });
 });
@@ -192,6 +197,71 @@ describe('a pass', () => {
     expect(apply.mock.calls[0]?.[1].status?.powerState).toBe('Running');
     expect(patch).toHaveBeenCalledOnce();
     expect(remove).not.toHaveBeenCalled();
+  });
+
+  describe('over a VM whose labels a policy refuses its pod', () => {
+    const denied = 'team: x is not allowed here';
+    const warned = `metadata.labels: pod svc3-vm-web does not get them: ${denied}`;
+    /** Labels that were asked for of the pod. */
+    const asked = () => patch.mock.calls.map(([, , { body }]) => body.metadata.labels);
+    const warnings = () => apply.mock.lastCall?.[1].status?.warnings;
+
+    beforeEach(() => {
+      patch.mockImplementation(async (_resource, _key, { body }) => {
+        if (body.metadata.labels !== undefined) throw new Svc3Error('Forbidden', denied);
+      });
+      vm = aVm({ ...vm, metadata: { ...vm?.metadata, labels: { team: 'x' } } });
+      pod = aPod({
+        nodeName: 'n1',
+        status: runningStatus(true),
+        metadata: { annotations: { ...aPod().metadata.annotations, 'svc3.dev/control-keys': 'new' } },
+      });
+    });
+
+    test('says so, once, and looks after the VM as after any', async () => {
+      const again = await aReconciler({ state: runnerState() }).reconcile('team/web');
+      expect(again).toEqual({ requeueAfterMs: 60_000 });
+      expect([asked(), warnings()]).toEqual([[{ team: 'x' }], [warned]]);
+      expect(readyOf()).toMatchObject({ status: 'True' });
+      expect(event.mock.calls.map(([, told]) => told)).toContainEqual({
+        type: 'Warning',
+        reason: 'SpecWarning',
+        message: warned,
+      });
+      expect(noteAlive).toHaveBeenCalledOnce();
+    });
+
+    test('asks again in a minute, and says no more of it once it is allowed', async () => {
+      apply.mockImplementation(async (_resource, body) => {
+        vm = { ...(vm as Vm), status: body.status as VmStatus };
+        return vm;
+      });
+      const reconciler = aReconciler({ state: runnerState() });
+      await reconciler.reconcile('team/web');
+      monotonicMs = 20_000;
+      expect(await reconciler.reconcile('team/web')).toEqual({ requeueAfterMs: 40_000 });
+      expect([asked().length, apply.mock.calls.length]).toEqual([1, 1]);
+      monotonicMs = 60_000;
+      patch.mockResolvedValue({});
+      expect(await reconciler.reconcile('team/web')).toBeUndefined();
+      expect([asked().length, warnings()]).toEqual([2, undefined]);
+      apply.mockImplementation(async (_resource, body) => body);
+    });
+
+    test('asks at once for others', async () => {
+      const reconciler = aReconciler({ state: runnerState() });
+      await reconciler.reconcile('team/web');
+      vm = aVm({ ...vm, metadata: { ...vm?.metadata, labels: { team: 'y' } } });
+      await reconciler.reconcile('team/web');
+      expect(asked()).toEqual([{ team: 'x' }, { team: 'y' }]);
+    });
+
+    test('fails where nobody has decided that, when the rest is done', async () => {
+      patch.mockRejectedValue(new Error('no answer'));
+      await expect(aReconciler({ state: runnerState() }).reconcile('team/web')).rejects.toThrow('no answer');
+      expect(noteAlive).toHaveBeenCalledOnce();
+      expect(warnings()).toBeUndefined();
+    });
   });
 
   test('writes nothing again while the cache does not show what it wrote', async () => {

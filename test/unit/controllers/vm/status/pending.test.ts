@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { VmStatus } from '../../../../../src/api/vm.ts';
+import { labelWarning } from '../../../../../src/controllers/vm/resolve/livewarnings.ts';
 import { isAsleep } from '../../../../../src/controllers/vm/facts/hibernation.ts';
 import { condition } from '../../../../../src/controllers/vm/status/statusdraft.ts';
 import { asleepDraft, pendingDraft } from '../../../../../src/controllers/vm/status/pending.ts';
@@ -20,7 +21,7 @@ test('a VM without a pod keeps what is known of its disk, and loses what was of 
       diskGrowth: { size: '20Gi' },
       revertRequest: 'r1',
       startRequest: 's1',
-      warnings: ['netBoost has no effect'],
+      warnings: ['netBoost has no effect', labelWarning('svc3-vm-web', 'denied')],
       powerState: 'Running',
     } as never,
   });
