@@ -62,7 +62,6 @@ const claimIt = vi.fn((): ClaimAnswer => ({ kind: 'asking', message: 'no contact
 const event = vi.fn();
 let nodeReady: 'True' | 'Unknown';
 /** Milliseconds of the clock that waits for nodes are counted by. */
-let waitedMs: number;
 let hasOtherNode: boolean;
 const noteTurnedAway = vi.fn();
 
@@ -96,7 +95,7 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
       claims: { get: () => claim },
       sources: { settings: vmSettings() },
       expectations,
-      startWaits: new StartWaits(() => waitedMs),
+      startWaits: new StartWaits(() => monotonicMs),
       images: () => images,
       pullSecretVersion: () => undefined,
       saveWaitMs,
@@ -156,7 +155,6 @@ beforeEach(() => {
   guestWaits = false;
   asksForMissingKvm = false;
   nodeReady = 'True';
-  waitedMs = 0;
   hasOtherNode = false;
   monotonicMs = 0;
   vm = aVm({ metadata: { ...aVm().metadata, ...held }, status: { effective } });
@@ -344,7 +342,7 @@ describe('a pass', () => {
     test('waits five minutes by its own clock, and looks again until another node takes the VM', async () => {
       const reconciler = aReconciler();
       const pass = async (at: number) => {
-        waitedMs = at;
+        monotonicMs = at;
         return (await reconciler.reconcile('team/web'))?.requeueAfterMs;
       };
       expect(await pass(7_000)).toBe(30_000);
@@ -371,7 +369,7 @@ describe('a pass', () => {
     test('says soon that it is not prepared', async () => {
       const reconciler = aReconciler();
       await reconciler.reconcile('team/web');
-      waitedMs = 30_000;
+      monotonicMs = 30_000;
       await reconciler.reconcile('team/web');
       const prepared = apply.mock.calls
         .at(-1)?.[1]
