@@ -52,6 +52,7 @@ let triedInVainMs: number | undefined;
 let isChosenHere: boolean;
 const noteGivenUp = vi.fn();
 const noteAlive = vi.fn();
+/** Waits are counted by it. */
 let monotonicMs: number;
 /** Whether a guest of the pool waits for the VM. */
 let guestWaits: boolean;
@@ -61,7 +62,6 @@ let asksForMissingKvm: boolean;
 const claimIt = vi.fn((): ClaimAnswer => ({ kind: 'asking', message: 'no contact' }));
 const event = vi.fn();
 let nodeReady: 'True' | 'Unknown';
-/** Milliseconds of the clock that waits for nodes are counted by. */
 let hasOtherNode: boolean;
 const noteTurnedAway = vi.fn();
 
