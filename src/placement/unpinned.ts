@@ -32,7 +32,7 @@ export function unpinned(inventory: Inventory, request: PlacementRequest): Unpin
   if (awaited.length > 0 && underKvm.length === 0) return undefined;
   if (awaited.length > 0 && hasRoom(inventory, request)) return undefined;
   const expectsKvm = () =>
-    hasKvm(kinOf(named, request) ?? kinOf(allClasses(inventory), request) ?? [], request);
+    hasKvm(knownOf(named, request) ?? knownOf(allClasses(inventory), request) ?? [], request);
   const accelerator = acceleratorAmong(candidates, underKvm, request, expectsKvm);
   const meant = accelerator === 'kvm' ? underKvm : candidates;
   const requestsEphemeralStorage =
@@ -77,14 +77,14 @@ function acceleratorAmong(
 }
 
 /** Those of the request's architecture of which it is known whether they have hardware virtualisation; undefined where there is none. */
-function kinOf(
+function knownOf(
   classes: readonly ClassFacts[],
   { architecture }: PlacementRequest,
 ): readonly ClassFacts[] | undefined {
-  const kin = classes.filter(
+  const known = classes.filter(
     (facts) => facts.kvm !== 'Unknown' && (architecture ?? facts.architecture) === facts.architecture,
   );
-  return kin.length > 0 ? kin : undefined;
+  return known.length > 0 ? known : undefined;
 }
 
 function hasKvm(classes: readonly ClassFacts[], request: PlacementRequest): boolean {
