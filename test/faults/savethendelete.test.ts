@@ -71,6 +71,24 @@ describe('a VM that is deleted right after it was saved', () => {
     await untilGone(world, vm);
   });
 
+  test('waits also where --cascade=orphan has taken the owner of its pod away', async () => {
+    const { client, workers } = world;
+    const vm = await aDeployedVm(world);
+    await writePattern(vm.overlay, '0x55');
+    await save(world, vm, 'saved');
+    await client.delete(vms, { name: 'vm', namespace: vm.namespace }, { propagationPolicy: 'Orphan' });
+    // As the garbage collector does, which hears of new kinds every 30 seconds.
+    const key = { name: podNameOf('vm'), namespace: vm.namespace };
+    await client.patch(pods, key, { type: 'merge', body: { metadata: { ownerReferences: null } } });
+    workers.pause();
+    await startOperator(world, { vm });
+    await expect.poll(() => messageOfVm(vm), soon).toMatch(/it waits until image saved is saved/);
+    workers.resume();
+    const { reference } = await becomesReady(client, vm.namespace, 'saved');
+    await expectSame(store, reference, vm.overlay);
+    await untilGone(world, vm);
+  });
+
   test('waits for a commit as well', async () => {
     const vm = await aDeployedVm(world);
     await writePattern(vm.overlay, '0x77');
