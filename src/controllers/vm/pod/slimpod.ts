@@ -4,28 +4,32 @@ import { group, labels as labelNames } from '../../../api/meta.ts';
 import { controllerOf } from '../../../api/owner.ts';
 import { slimWithLabels } from '../../../api/slim.ts';
 
-/** Only svc3 writes such owners and labels (policy `svc3-own-pods`). A VM that is deleted with `--cascade=orphan` leaves its pod without an owner. */
-function isOfVm({ metadata }: Pod): boolean {
-  const { ownerReferences = [], labels } = metadata;
-  if (controllerOf({ metadata }) === undefined && labels?.[labelNames.vm] !== undefined) return true;
+/** Only svc3 writes such owners (policy `svc3-own-pods`). */
+function isOfVm({ metadata: { ownerReferences = [] } }: Pod): boolean {
   return ownerReferences.some(
     ({ kind, apiVersion }) => (kind === 'VM' || kind === 'VMPool') && apiVersion.startsWith(`${group}/`),
   );
 }
 
+/** Whether it has the label of a VM's pod and no owner, as `kubectl delete --cascade=orphan` of the VM leaves it. */
+function isLeftOfVm({ metadata }: Pod): boolean {
+  return controllerOf({ metadata }) === undefined && metadata.labels?.[labelNames.vm] !== undefined;
+}
+
 /**
- * What is kept of a pod in the cache: of a VM's and of a pool's everything but managedFields; of all others, which are the most, only
- * what placement counts, and labels, by which VMs may ask for them as neighbours.
+ * What is kept of a pod in the cache: of a VM's and of a pool's everything but managedFields; of one that may be left of a VM what svc3 has written and what
+ * runs in it; of all others, which are the most, only what placement counts, and labels, by which VMs may ask for them as neighbours.
  */
 export function slimPod(pod: Pod): Pod {
   const { managedFields: _managedFields, ...metadata } = pod.metadata;
-  return isOfVm(pod) ? { ...pod, metadata } : countedPod(pod);
+  if (isOfVm(pod)) return { ...pod, metadata };
+  return isLeftOfVm(pod) ? slimWithLabels(pod) : countedPod(pod);
 }
 
 /** Of any pod only what placement counts, and labels; of a VM's and of a pool's all labels, and affinity, which says where it is to run and beside whom not. */
 export function countedPod(pod: Pod): Pod {
   const { name, namespace, uid, resourceVersion, ownerReferences, deletionTimestamp } = pod.metadata;
-  const isOurs = isOfVm(pod);
+  const isOurs = isOfVm(pod) || isLeftOfVm(pod);
   const { labels } = isOurs ? pod.metadata : slimWithLabels(pod).metadata;
   // What the kubelet says of a resize is in the requests; without its status, of which there is one for each container.
   const { nodeName, overhead, resources, hostNetwork, containers, initContainers } = countedSpec(pod);

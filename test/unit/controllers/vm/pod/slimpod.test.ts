@@ -46,11 +46,16 @@ describe('what is kept of a pod', () => {
     expect(slimPod(pod)).toEqual({ ...pod, metadata });
   });
 
-  test('that a VM has left, deleted with --cascade=orphan, is as much', () => {
+  test('that a VM has left, deleted with --cascade=orphan, is what runs in it and what svc3 has written', () => {
     const labels = { 'svc3.dev/vm': 'web' };
-    const left = { ...podOf(undefined), metadata: { ...podOf(undefined).metadata, labels } };
+    const annotations = { 'svc3.dev/runner-spec': '{}' };
+    const pod = podOf(undefined);
+    const left = {
+      ...pod,
+      metadata: { ...pod.metadata, labels, annotations: { ...annotations, note: 'long' } },
+    };
     const { managedFields: _, ...metadata } = left.metadata;
-    expect(slimPod(left)).toEqual({ ...left, metadata });
+    expect(slimPod(left)).toEqual({ ...left, metadata: { ...metadata, annotations } });
     const ofJob = { ...left, metadata: { ...left.metadata, ownerReferences: owner('Job', 'batch/v1') } };
     expect(slimPod(ofJob as Pod).metadata).not.toHaveProperty('annotations');
   });
