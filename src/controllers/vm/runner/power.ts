@@ -54,7 +54,10 @@ export function powerStep(vm: Vm, state: RunnerState, held?: Pick<RevertHold, 'n
 function whileHeld(vm: Vm, state: RunnerState, { needsGuest }: Pick<RevertHold, 'needsGuest'>): PowerStep {
   if (vm.spec.powerState === 'Stopped') return towards(vm, state);
   const isOnDisk = state.powerState === 'Suspended' && state.suspendKind === 'Disk';
-  return needsGuest || isOnDisk ? run(vm, state) : none;
+  if (!needsGuest && !isOnDisk) return none;
+  const step = run(vm, state);
+  // The revert would boot it as well.
+  return step.kind === 'guestStopped' ? start(vm, state) : step;
 }
 
 function towards(vm: Vm, state: RunnerState): PowerStep {

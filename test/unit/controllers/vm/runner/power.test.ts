@@ -350,6 +350,13 @@ describe('a revert that is held for images', () => {
       true,
       verb('start'),
     ],
+    [
+      'starts one whose memory is saved, and that has shut itself down',
+      'Running',
+      { powerState: 'Stopped', reason: 'GuestShutdown' },
+      true,
+      verb('start'),
+    ],
     ['leaves one that runs and whose memory is saved as it is', 'Running', {}, true, none],
   ])('%s', (_, powerState, state, needsGuest, step) => {
     expect(powerStep(asked(powerState), runnerState(state), { needsGuest })).toEqual(step);
