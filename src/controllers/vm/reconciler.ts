@@ -289,12 +289,12 @@ export class VmReconciler {
   /** The guest runs on while its VM is held, and its status stays current: the Image controller finds the runner by it. */
   async #hold(pass: Pass, { pod, settings, message, leftMs }: HoldPlan): Promise<ReconcileResult> {
     const { key, observed } = pass;
-    const { vm, node } = observed;
+    const { vm, node, unprepared } = observed;
     const ready = condition('False', 'Terminating', message);
     if (settings === undefined) pass.status = pendingDraft(vm, { ready });
     else {
       const runner = this.#parts.runners?.observe(key, vm, pod);
-      const status = reportPod({ vm, pod, node, runner, ...settings });
+      const status = reportPod({ vm, pod, node, runner, unprepared, ...settings });
       const { stalled: _stalled, ...others } = status.conditions;
       pass.status = { ...status, conditions: { ...others, ready }, reconciling: true };
     }

@@ -366,15 +366,25 @@ describe('a pass', () => {
       expect(readyOf()).toMatchObject({ status: 'False', reason: 'PodNotPrepared', message });
     });
 
-    test('says soon that it is not prepared', async () => {
+    const preparedOf = () =>
+      apply.mock.calls.at(-1)?.[1].status?.conditions?.find(({ type }) => type === 'Prepared');
+
+    test.each([
+      ['over one', false],
+      ['over one that is deleted, and waits until its disk is saved', true],
+    ])('%s says soon that it is not prepared', async (_vm, isDeleted) => {
+      if (isDeleted) {
+        const going = { ...held, deletionTimestamp: '2026-11-01T10:00:59Z' };
+        vm = aVm({ metadata: { ...aVm().metadata, ...going }, status: { effective } });
+        saveWaitMs = 60_000;
+        liveImages = [aSave()];
+      }
       const reconciler = aReconciler();
       await reconciler.reconcile('team/web');
       monotonicMs = 30_000;
       await reconciler.reconcile('team/web');
-      const prepared = apply.mock.calls
-        .at(-1)?.[1]
-        .status?.conditions?.find(({ type }) => type === 'Prepared');
-      expect(prepared).toMatchObject({ status: 'False', reason: 'PodNotPrepared' });
+      expect(readyOf()?.reason).toBe(isDeleted ? 'Terminating' : 'Starting');
+      expect(preparedOf()).toMatchObject({ status: 'False', reason: 'PodNotPrepared' });
     });
   });
 
