@@ -375,6 +375,11 @@ export const ExportRequest = z.object({
   owner: exportId.optional(),
   /** With the memory of the guest, which has to run. */
   memory: z.boolean().default(false),
+  /**
+   * Bytes of ephemeral storage beyond which the kubelet evicts the pod, as whoever sees the pod says: the runner cannot tell a limit from what its node can allocate
+   * (`runnerEnvironment.ephemeralStorage`). Left out where the pod has none, and by an older operator; an older runner ignores it.
+   */
+  podLimitBytes: bytes.optional(),
 });
 
 export const RunnerExport = z.object({

@@ -90,8 +90,8 @@ function createSupervisor(
   });
 }
 
-/** In bytes, of what the kubelet counts: a disk on the node's own storage. */
-function storageLimit({ diskLimitBytes }: RunnerSpec): number | undefined {
+/** In bytes, of a disk that the kubelet counts, on the node's own storage (`CopyStorage`). */
+function ephemeralStorage({ diskLimitBytes }: RunnerSpec): number | undefined {
   const bytes = Number(env[runnerEnvironment.ephemeralStorage] ?? 0);
   return diskLimitBytes === undefined || bytes === 0 ? undefined : bytes;
 }
@@ -136,7 +136,7 @@ async function main(): Promise<void> {
   const bind = env[runnerEnvironment.bind] ?? (await anyAddress());
   const serial = new SerialConsole((chunk) => void process.stdout.write(chunk));
   const supervisor = createSupervisor(spec, folders, bind, serial);
-  const exports = createExports(supervisor, { folders, limitBytes: storageLimit(spec) }, log);
+  const exports = createExports(supervisor, { folders, ephemeralStorageBytes: ephemeralStorage(spec) }, log);
   await exports.clear();
   const parts = { spec, supervisor, serial, exports, run: folders.run };
   const certificate = await ensureCertificate({

@@ -27,10 +27,12 @@ export interface CopyStorage {
   /** Folder of the VM's volume, with the disk and its copies. */
   readonly folder: string;
   /**
-   * The container's limit of ephemeral storage in bytes, or what the node can allocate where there is none (`runnerEnvironment.ephemeralStorage`). Undefined on
-   * a claim, and where the node counts no ephemeral storage: the kubelet evicts nobody for it.
+   * The container's limit of ephemeral storage in bytes, or what the node can allocate where there is none (`runnerEnvironment.ephemeralStorage`): the runner
+   * cannot tell which. Undefined on a claim, and where the node counts no ephemeral storage: the kubelet evicts nobody for it.
    */
-  readonly limitBytes?: number | undefined;
+  readonly ephemeralStorageBytes?: number | undefined;
+  /** The pod's limit of ephemeral storage in bytes, of whoever sees the pod (`ExportRequest`); undefined where it has none, or nobody has said one. */
+  readonly podLimitBytes?: number | undefined;
 }
 
 /** The file system of a volume, in bytes. */
@@ -54,15 +56,19 @@ export interface RoomWatch {
  * @param imageFolder - of the file system that has the images of containers
  */
 export async function shortage(
-  { folder, limitBytes }: CopyStorage,
+  { folder, ephemeralStorageBytes, podLimitBytes }: CopyStorage,
   { hasGuest, signal }: RoomWatch,
   imageFolder = '/',
 ): Promise<string | undefined> {
-  const rules = limitBytes === undefined ? undefined : await kubeletRules(folder, limitBytes, imageFolder);
+  const rules =
+    ephemeralStorageBytes === undefined
+      ? undefined
+      : { podLimitBytes, keptFree: await keptFree(folder, ephemeralStorageBytes, imageFolder) };
   while (!signal.aborted) {
     const disk = await fileSystemOf(folder);
     if (hasGuest() && disk !== undefined && isNearlyUsedUp(disk.free, disk.size)) return noRoom;
-    const reason = rules && evictionReason({ disk, occupied: await occupiedBytes(folder) }, rules);
+    const occupied = rules?.podLimitBytes === undefined ? 0 : await occupiedBytes(folder);
+    const reason = rules && evictionReason({ disk, occupied }, rules);
     if (reason !== undefined) return reason;
     await delay(everyMs, undefined, { signal }).catch(() => undefined);
   }
@@ -71,16 +77,15 @@ export async function shortage(
 
 /** What the kubelet evicts pods for, in bytes. */
 export interface KubeletRules {
-  /** The most that the pod may have. */
-  readonly limitBytes: number;
+  /** The most that the pod may have; undefined where it may have whatever the node has: the kubelet evicts no pod for more than its node can allocate. */
+  readonly podLimitBytes?: number | undefined;
   /** The least that it keeps free of the node's storage; 0 where it evicts nobody for that. */
   readonly keptFree: number;
 }
 
-async function kubeletRules(folder: string, limitBytes: number, imageFolder: string): Promise<KubeletRules> {
+async function keptFree(folder: string, ephemeralStorageBytes: number, imageFolder: string): Promise<number> {
   const [disk, images] = await Promise.all([folder, imageFolder].map(fileSystemOf));
-  if (disk === undefined) return { limitBytes, keptFree: 0 };
-  return { limitBytes, keptFree: keptFreeBytes(disk, limitBytes, images?.size === disk.size) };
+  return disk === undefined ? 0 : keptFreeBytes(disk, ephemeralStorageBytes, images?.size === disk.size);
 }
 
 /**
@@ -89,10 +94,15 @@ async function kubeletRules(folder: string, limitBytes: number, imageFolder: str
  * force then, as far as anybody in the pod can tell. That of images is not in force where less was free before the copy: pods would have been evicted.
  *
  * @param disk - before the copy
+ * @param ephemeralStorageBytes - what the node can allocate, or the container's limit (`CopyStorage`)
  * @param hasImages - whether it is the file system of the images as well
  */
-export function keptFreeBytes({ size, free }: FileSystem, limitBytes: number, hasImages: boolean): number {
-  const missing = size - limitBytes;
+export function keptFreeBytes(
+  { size, free }: FileSystem,
+  ephemeralStorageBytes: number,
+  hasImages: boolean,
+): number {
+  const missing = size - ephemeralStorageBytes;
   // In whole per cent: kubelet and file system round differently.
   const percent = Math.round((100 * missing) / size);
   if (percent >= 0 && percent < 100 * evictionShares.volumes) return Math.max(0, missing);
@@ -107,10 +117,10 @@ export function keptFreeBytes({ size, free }: FileSystem, limitBytes: number, ha
  */
 export function evictionReason(
   { disk, occupied }: { readonly disk: FileSystem | undefined; readonly occupied: number },
-  { limitBytes, keptFree }: KubeletRules,
+  { podLimitBytes, keptFree }: KubeletRules,
 ): string | undefined {
-  if (isNearlyUsedUp(limitBytes - occupied, limitBytes))
-    return `${noRoom}: the kubelet evicts the pod when it has more than ${inMiB(limitBytes)} of ephemeral storage`;
+  if (podLimitBytes !== undefined && isNearlyUsedUp(podLimitBytes - occupied, podLimitBytes))
+    return `${noRoom}: the kubelet evicts the pod when it has more than ${inMiB(podLimitBytes)} of ephemeral storage`;
   if (disk === undefined || keptFree === 0 || !isNearlyUsedUp(disk.free - keptFree, disk.size))
     return undefined;
   return `${noRoom}: the kubelet may evict pods when less than ${inMiB(keptFree)} of the node's storage are free`;

@@ -23,8 +23,10 @@ export interface Exports {
   /**
    * Begins a copy, with the guest's memory where that is asked for; asking again for the same id is answered with what there is. A failed one begins anew. An owner has one: what it asked
    * for before is deleted.
+   *
+   * @param podLimitBytes - the pod's limit of ephemeral storage, where one is known (`ExportRequest`)
    */
-  start(id: string, owner?: string, memory?: boolean): Promise<RunnerExport>;
+  start(id: string, owner?: string, memory?: boolean, podLimitBytes?: number): Promise<RunnerExport>;
   get(id: string): RunnerExport;
   /** A new ticket makes the one before void. */
   ticket(id: string): ExportTicket;
@@ -58,6 +60,7 @@ interface Entry {
   view: RunnerExport;
   readonly owner: string | undefined;
   readonly hasMemory: boolean;
+  readonly podLimitBytes: number | undefined;
   /** Until then somebody may come to fetch it; undefined while it is made. */
   wantedUntil?: number;
   /** Ends with the copy, however that ends; undefined before its turn. */
@@ -76,16 +79,19 @@ const ticketLifetimeMs = 3_600_000;
 /** How copies are made; only tests have another way. */
 const qemuCopies = { live: copyLive, stopped: copyStopped, memory: copyWithMemory, shortage } as const;
 
-/** @param limitBytes - of the storage that copies are made on (`CopyStorage`) */
+/** @param ephemeralStorageBytes - of the storage that copies are made on (`CopyStorage`) */
 export function createExports(
   supervisor: Supervisor,
-  { folders, limitBytes }: { readonly folders: RunnerFolders } & Pick<CopyStorage, 'limitBytes'>,
+  {
+    folders,
+    ephemeralStorageBytes,
+  }: { readonly folders: RunnerFolders } & Pick<CopyStorage, 'ephemeralStorageBytes'>,
   log: Logger,
   copies: typeof qemuCopies = qemuCopies,
 ): Exports {
   return new DiskExports(
     supervisor,
-    { folder: folders.state, limitBytes },
+    { folder: folders.state, ephemeralStorageBytes },
     overlayPath(folders),
     log,
     copies,
@@ -116,7 +122,7 @@ class DiskExports implements Exports {
     this.#overlay = overlay;
   }
 
-  async start(id: string, owner?: string, hasMemory = false): Promise<RunnerExport> {
+  async start(id: string, owner?: string, hasMemory = false, podLimitBytes?: number): Promise<RunnerExport> {
     const entries = this.#entries;
     if (entries.get(id) === undefined) await this.#makeRoom(owner);
     const known = entries.get(id);
@@ -125,7 +131,7 @@ class DiskExports implements Exports {
     if (isCopying || (known === undefined && entries.size >= mostExports))
       throw new Svc3Error('Conflict', 'the VM is being saved already; delete an export that is done first');
     if (hasMemory) this.#requireMemory();
-    const entry = newEntry(id, owner, hasMemory);
+    const entry = newEntry(id, { owner, hasMemory, podLimitBytes });
     entries.set(id, entry);
     void this.#begin(id, entry);
     return entry.view;
@@ -257,7 +263,8 @@ class DiskExports implements Exports {
   /** A guest that runs, and the disk itself, come before a copy, which takes room on the same volume while it is made and until it has been fetched. */
   async #guardRoom(id: string, entry: Entry): Promise<void> {
     const hasGuest = () => this.#supervisor.running() !== undefined;
-    const reason = await this.#copies.shortage(this.#storage, { hasGuest, signal: entry.gone });
+    const storage = { ...this.#storage, podLimitBytes: entry.podLimitBytes };
+    const reason = await this.#copies.shortage(storage, { hasGuest, signal: entry.gone });
     if (reason === undefined || entry.gone.aborted) return;
     const error = new Error(reason);
     if (entry.view.state === 'Ready') entry.copying = this.#fail(id, entry, error);
@@ -308,10 +315,10 @@ class DiskExports implements Exports {
   }
 }
 
-function newEntry(id: string, owner: string | undefined, hasMemory: boolean): Entry {
+function newEntry(id: string, asked: Pick<Entry, 'owner' | 'hasMemory' | 'podLimitBytes'>): Entry {
   const [abort, failure] = [new AbortController(), new AbortController()];
   const gone = AbortSignal.any([abort.signal, failure.signal]);
-  return { view: { id, state: 'Copying', progress: 0 }, owner, hasMemory, abort, failure, gone };
+  return { view: { id, state: 'Copying', progress: 0 }, ...asked, abort, failure, gone };
 }
 
 function isGood({ value, expiresAt }: Ticket, ticket: string): boolean {

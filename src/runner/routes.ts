@@ -141,8 +141,8 @@ function exportRoutes(exports: Exports): Route[] {
       pattern: /^\/v1\/exports$/,
       action: 'export',
       run: ({ body }) => {
-        const { id, owner, memory } = parse(ExportRequest, body);
-        return exports.start(id, owner, memory);
+        const { id, owner, memory, podLimitBytes } = parse(ExportRequest, body);
+        return exports.start(id, owner, memory, podLimitBytes);
       },
     },
     { method: 'GET', pattern: one, action: 'export', run: async (call) => exports.get(idOf(call)) },

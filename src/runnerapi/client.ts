@@ -65,8 +65,9 @@ export interface RunnerClient {
   /**
    * @param owner - whose it is: an earlier one of the same owner is deleted
    * @param memory - with the memory of the guest. Conflict: it has none now. Invalid: none that could be saved, which the message says why
+   * @param podLimitBytes - the pod's limit of ephemeral storage; undefined where it has none
    */
-  startExport(id: string, owner?: string, memory?: boolean): Promise<RunnerExport>;
+  startExport(id: string, owner?: string, memory?: boolean, podLimitBytes?: number): Promise<RunnerExport>;
   getExport(id: string): Promise<RunnerExport>;
   exportTicket(id: string): Promise<ExportTicket>;
   deleteExport(id: string): Promise<void>;
@@ -156,13 +157,13 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
         { method: 'POST', path: '/v1/ports', action: 'ports', body, timeoutMs: verbTimeoutMs },
         RunnerState,
       ),
-    startExport: (id, owner, memory = false) =>
+    startExport: (id, owner, memory = false, podLimitBytes) =>
       call(
         {
           method: 'POST',
           path: '/v1/exports',
           action: 'export',
-          body: { id, owner, ...(memory ? { memory } : {}) },
+          body: { id, owner, ...(memory ? { memory } : {}), podLimitBytes },
         },
         RunnerExport,
       ),

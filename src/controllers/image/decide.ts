@@ -35,6 +35,8 @@ export interface VmSource {
   readonly runner: { readonly address: string; readonly fingerprint: string | undefined } | undefined;
   /** UID of the pod that its disk goes with (`podWithDisk`). */
   readonly podUid: string | undefined;
+  /** Name of the pod of its runner. */
+  readonly podName: string | undefined;
   readonly architecture: 'amd64' | 'arm64';
   /** When its deletion was asked for. */
   readonly deletionTimestamp: string | undefined;

@@ -110,6 +110,7 @@ function vmSourceOf({ vms }: ImageCaches, disk: Disk): VmSource | undefined {
     uid: vm.metadata.uid,
     runner: runnerOf(vm),
     podUid: podWithDisk(vm),
+    podName: vm.status?.podName,
     architecture: effective?.architecture ?? architectureOf(disk),
     deletionTimestamp: vm.metadata.deletionTimestamp,
     commitRefusal: commitRefusal(vm, name),

@@ -13,6 +13,7 @@ import { atCluster, atRunner, StepFailed } from './failure.ts';
 import { architectureOf, ticketSecret, wantsMemory, workerPodName } from './names.ts';
 import type { DiskKind, RepositoryPath } from './repositorypath.ts';
 import type { NamespaceRegistries } from './registries.ts';
+import { storageLimitOf } from './storagelimit.ts';
 import { remoteRegistry } from './remotereference.ts';
 import type { OpenRunnerExports, RunnerExports } from './runner.ts';
 import type { ImageSettings } from './settings.ts';
@@ -38,15 +39,13 @@ export type Started =
   /** The runner is still copying. */
   | { readonly kind: 'copying'; readonly progress: number };
 
+type ExportWork = Extract<Work, { kind: 'export' }>;
+
 /** Share of the work that is done when the runner has made its copy, in percent. */
 export const exportShare = 40;
 
 /** Makes the worker pod of an export, once the runner's copy is there. */
-export async function startExport(
-  parts: PodWorkParts,
-  target: PodWork,
-  work: Extract<Work, { kind: 'export' }>,
-): Promise<Started> {
+export async function startExport(parts: PodWorkParts, target: PodWork, work: ExportWork): Promise<Started> {
   const { client, openRunner, settings } = parts;
   const { vm, source } = work;
   const { uid, runner } = source;
@@ -54,7 +53,8 @@ export async function startExport(
     throw new StepFailed({ reason: 'RunnerUnreachable', message: 'runners cannot be reached' }, undefined);
   const exports = openRunner({ address: runner.address, vmUid: uid, pin: runner.fingerprint });
   const hasMemory = wantsMemory(target.disk);
-  const copy = await atRunner(vm, () => copyOf(exports, target, hasMemory));
+  const known = await atRunner(vm, () => ignoring(['NotFound'], exports.getExport(target.id)));
+  const copy = known ?? (await beginCopy(parts, exports, target, work));
   if (copy.state === 'Copying')
     return { kind: 'copying', progress: Math.floor((copy.progress * exportShare) / 100) };
   if (copy.state === 'Failed') {
@@ -64,8 +64,8 @@ export async function startExport(
     throw new StepFailed({ reason: 'WorkerFailed', message }, undefined);
   }
   // A second ticket would make the one of a pod that the cache does not show yet void.
-  const known = await workerOf(client, target);
-  if (known !== undefined) return { kind: 'started', pod: known.metadata.name };
+  const worker = await workerOf(client, target);
+  if (worker !== undefined) return { kind: 'started', pod: worker.metadata.name };
   const { ticket, path, memoryPath } = await atRunner(vm, () => exports.exportTicket(target.id));
   if (hasMemory && memoryPath === undefined) {
     const message = `VM ${vm}: the runner of its pod is of an older version, which saves no memory`;
@@ -89,14 +89,31 @@ export async function startExport(
   );
 }
 
-/** The copy that the runner has of this piece of work, else a new one. A runner that is asked to begin one that failed says nothing of that. */
-async function copyOf(
+/** Only where the runner has none of this piece of work: one that is asked to begin a copy that failed says nothing of that. */
+async function beginCopy(
+  { client }: PodWorkParts,
   exports: RunnerExports,
   { id, disk }: PodWork,
-  hasMemory: boolean,
+  { vm, source }: ExportWork,
 ): Promise<RunnerExport> {
-  const known = await ignoring(['NotFound'], exports.getExport(id));
-  return known ?? exports.startExport(id, disk.metadata.uid, hasMemory);
+  const { uid, namespace } = disk.metadata;
+  const limit = await podLimitOf(client, source, namespace);
+  return atRunner(vm, () => exports.startExport(id, uid, wantsMemory(disk), limit));
+}
+
+/**
+ * The limit that the kubelet holds the pod of the VM's disk to (`storageLimitOf`), which the runner cannot see; undefined where there is none. A LimitRange gives it when
+ * the pod is made, so that it stands in kube-apiserver alone.
+ */
+async function podLimitOf(
+  client: KubeClient,
+  { podName, podUid }: ExportWork['source'],
+  namespace: string,
+): Promise<number | undefined> {
+  if (podName === undefined) return undefined;
+  const pod = await ignoring(['NotFound'], client.get(pods, podName, namespace));
+  const isOther = podUid !== undefined && pod?.metadata.uid !== podUid;
+  return pod === undefined || isOther ? undefined : storageLimitOf(pod);
 }
 
 /** Makes the worker pod; one of this disk that is there already does the same work. */

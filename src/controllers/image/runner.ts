@@ -4,7 +4,8 @@ import type { Change } from '../../kube/types.ts';
 
 /** What saving a VM uses of its runner; `createRunnerClient` of src/runnerapi is one. */
 export interface RunnerExports {
-  startExport(id: string, owner: string, memory?: boolean): Promise<RunnerExport>;
+  /** @param podLimitBytes - the pod's limit of ephemeral storage; undefined where it has none */
+  startExport(id: string, owner: string, memory?: boolean, podLimitBytes?: number): Promise<RunnerExport>;
   /** NotFound: there is none of this id. */
   getExport(id: string): Promise<RunnerExport>;
   exportTicket(id: string): Promise<ExportTicket>;

@@ -98,6 +98,13 @@ describe('the control endpoint', () => {
     ['an unknown verb', '/v1/power', { action: 'explode' }, 'Invalid', 'action:'],
     ['a size that is no number', '/v1/resize', { bytes: 'big' }, 'Invalid', 'bytes:'],
     ['an export with an odd name', '/v1/exports', { id: '../x' }, 'Invalid', 'id:'],
+    [
+      'an export with an odd limit',
+      '/v1/exports',
+      { id: 'x', podLimitBytes: -1 },
+      'Invalid',
+      'podLimitBytes:',
+    ],
   ])('names the field of %s', async (_sentence, path, body, reason, message) => {
     const runner = await startRunner(await aPod({ powerState: 'Stopped' }, ''));
     await runner.client.state().catch(() => undefined);

@@ -18,7 +18,8 @@ describe('a pod that is limited', () => {
   test('runs short when the files of its volume come to its limit, though no guest runs and its node has room', async () => {
     await writeFile(join(folder, 'disk.qcow2'), Buffer.alloc(39 * Mi, 1));
     const { signal } = new AbortController();
-    expect(await shortage({ folder, limitBytes: 40 * Mi }, { hasGuest: () => false, signal })).toBe(
+    const storage = { folder, ephemeralStorageBytes: 40 * Mi, podLimitBytes: 40 * Mi };
+    expect(await shortage(storage, { hasGuest: () => false, signal })).toBe(
       "the VM's storage has no room for the copy: the kubelet evicts the pod when it has more than 40 MiB of ephemeral storage",
     );
   });
@@ -26,20 +27,36 @@ describe('a pod that is limited', () => {
   test('has only what the files take, not what their sizes say', async () => {
     // By its node alone, which keeps nothing free.
     const { blocks, bsize } = await statfs(folder);
-    const limitBytes = blocks * bsize;
+    const bytes = blocks * bsize;
     await writeFile(join(folder, 'disk.qcow2'), '');
-    await truncate(join(folder, 'disk.qcow2'), limitBytes);
-    const watch = new AbortController();
-    let looks = 0;
-    const hasGuest = () => {
-      looks += 1;
-      if (looks === 2) watch.abort();
-      return false;
-    };
-    expect(await shortage({ folder, limitBytes }, { hasGuest, signal: watch.signal })).toBeUndefined();
-    expect(looks).toBe(2);
+    await truncate(join(folder, 'disk.qcow2'), bytes);
+    const watch = twoLooks();
+    const storage = { folder, ephemeralStorageBytes: bytes, podLimitBytes: bytes };
+    expect(await shortage(storage, watch)).toBeUndefined();
+    expect(watch.looks()).toBe(2);
   });
 });
+
+describe('a pod that nobody has said to be limited', () => {
+  test('may have more than what its node can allocate: the kubelet evicts nobody for that', async () => {
+    await writeFile(join(folder, 'disk.qcow2'), Buffer.alloc(41 * Mi, 1));
+    const reason = await shortage({ folder, ephemeralStorageBytes: 40 * Mi }, twoLooks());
+    // What is free here says something else, if anything.
+    expect(reason ?? '').not.toContain('evicts the pod');
+  });
+});
+
+/** A watch that ends with its second look, as without a guest. */
+function twoLooks() {
+  const ends = new AbortController();
+  let looks = 0;
+  const hasGuest = () => {
+    looks += 1;
+    if (looks === 2) ends.abort();
+    return false;
+  };
+  return { hasGuest, signal: ends.signal, looks: () => looks };
+}
 
 describe('what the kubelet keeps free of a file system of 100 GiB', () => {
   test.each([
@@ -73,7 +90,7 @@ describe('what the kubelet keeps free of a file system of 100 GiB', () => {
 });
 
 describe('a copy goes on, or is given up with the reason,', () => {
-  const rules = { limitBytes: 40 * Gi, keptFree: 10 * Gi };
+  const rules = { podLimitBytes: 40 * Gi, keptFree: 10 * Gi };
   const disk = (free: number) => ({ size: 100 * Gi, free });
   const free =
     "the VM's storage has no room for the copy: the kubelet may evict pods when less than 10240 MiB of the node's storage are free";
@@ -85,6 +102,7 @@ describe('a copy goes on, or is given up with the reason,', () => {
     ['while the least is left', disk(10 * Gi + 256 * Mi), 40 * Gi - 256 * Mi, rules, undefined],
     ['once the node has little left', disk(10 * Gi + 256 * Mi - 1), 30 * Gi, rules, free],
     ['once the pod has little left', disk(50 * Gi), 40 * Gi - 256 * Mi + 1, rules, limit],
+    ['of a pod that has no limit', disk(40 * Gi), 60 * Gi, { keptFree: 10 * Gi }, undefined],
     ['of a full node that evicts nobody', disk(0), 30 * Gi, { ...rules, keptFree: 0 }, undefined],
     ['where nobody says what is free', undefined, 30 * Gi, rules, undefined],
     ['where nobody says what is free, at the limit', undefined, 40 * Gi, rules, limit],
@@ -92,7 +110,7 @@ describe('a copy goes on, or is given up with the reason,', () => {
       'while a twentieth of a small limit is left',
       disk(50 * Gi),
       95 * Mi,
-      { ...rules, limitBytes: 100 * Mi },
+      { ...rules, podLimitBytes: 100 * Mi },
       undefined,
     ],
   ])('%s', (_when, system, occupied, given, reason) => {

@@ -68,7 +68,7 @@ beforeEach(async () => {
     holdGuest: () => undefined,
     copiesEnd: ending.signal,
   } as unknown as Supervisor;
-  const storage = { folders: { state } as never, limitBytes: 1 };
+  const storage = { folders: { state } as never, ephemeralStorageBytes: 1 };
   exports = createExports(supervisor, storage, pino({ level: 'silent' }), copies);
   copying.mockReset();
   copying.mockImplementation(async (_overlay: string, { target }: CopyContext) => {
@@ -214,8 +214,18 @@ describe('a copy of the disk', () => {
     await vi.waitFor(() => expect(existsSync(`${fileOf('a')}.part`)).toBe(true));
     short.resolve(noRoom);
     await vi.waitFor(() => expect(exports.get('a')).toMatchObject({ state: 'Failed', message: noRoom }));
-    expect(untilShort.mock.lastCall?.[0]).toEqual({ folder: state, limitBytes: 1 });
+    expect(untilShort.mock.lastCall?.[0]).toEqual({
+      folder: state,
+      ephemeralStorageBytes: 1,
+      podLimitBytes: undefined,
+    });
     expect(existsSync(`${fileOf('a')}.part`)).toBe(false);
+  });
+
+  test('keeps to the limit of the pod that was said with it', async () => {
+    await exports.start('a', undefined, false, 40);
+    await ready('a');
+    expect(untilShort.mock.lastCall?.[0]).toMatchObject({ podLimitBytes: 40 });
   });
 
   test('is given up while it waits to be fetched, too, and whoever fetches it is told', async () => {

@@ -91,6 +91,15 @@ describe('a call to a runner', () => {
       anExport,
     ],
     [
+      'the start of an export in a pod that has a limit',
+      (client) => client.startExport('a', 'image', false, 40),
+      'POST',
+      '/v1/exports',
+      'export',
+      { id: 'a', owner: 'image', podLimitBytes: 40 },
+      anExport,
+    ],
+    [
       'an export',
       (client) => client.getExport('a b'),
       'GET',

@@ -31,6 +31,7 @@ export function aVmSource(more: Partial<VmSource> = {}): VmSource {
     uid: 'u',
     runner: { address: '10.0.0.1', fingerprint: 'f' },
     podUid: undefined,
+    podName: undefined,
     architecture: 'amd64',
     deletionTimestamp: undefined,
     commitRefusal: undefined,

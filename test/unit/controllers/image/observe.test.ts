@@ -174,7 +174,8 @@ test('the VM whose disk is saved is known with its runner from the moment that i
     architecture: 'arm64',
   });
   const runner = { address: '10.0.0.1', fingerprint: 'f'.repeat(64), podUid: 'p', version: '1' };
-  expect(look(disk, { vms: [aVm({ status: { runner } })] }).vmSource).toMatchObject({
+  expect(look(disk, { vms: [aVm({ status: { runner, podName: 'vm-web' } })] }).vmSource).toMatchObject({
+    podName: 'vm-web',
     runner: { address: '10.0.0.1', fingerprint: 'f'.repeat(64) },
     architecture: 'amd64',
   });

@@ -32,6 +32,8 @@ const settings: ImageSettings = {
 
 /** The worker pod that kube-apiserver has. */
 let worker: Pod | undefined;
+/** Those of VMs. */
+let vmPod: Pod | undefined;
 let copy: RunnerExport;
 /** The copy that the runner has already. */
 let known: RunnerExport | undefined;
@@ -56,9 +58,10 @@ const parts = {
   client: {
     create,
     apply,
-    get: async () => {
-      if (worker === undefined) throw new Svc3Error('NotFound', 'no such pod');
-      return worker;
+    get: async (_pods: unknown, name: string, namespace: string) => {
+      const pod = name === workerName ? worker : vmPod;
+      if (pod === undefined || namespace !== 'team') throw new Svc3Error('NotFound', 'no such pod');
+      return pod;
     },
   } as never,
   settings,
@@ -80,6 +83,7 @@ const ownedBy = (uid: string, more: object = {}) =>
 
 beforeEach(() => {
   worker = undefined;
+  vmPod = undefined;
   known = undefined;
   copy = { id, state: 'Ready', progress: 100 };
   for (const mock of [create, apply, startRunnerExport, exportTicket, deleteExport, opened]) mock.mockReset();
@@ -100,9 +104,25 @@ describe('the disk of a VM that is saved', () => {
   test('is copied by the runner for this Image, which needs no copy that it asked for before', async () => {
     copy = { id, state: 'Copying', progress: 50 };
     expect(await start()).toEqual({ kind: 'copying', progress: 20 });
-    expect(startRunnerExport).toHaveBeenCalledWith(id, disk.metadata.uid, false);
+    expect(startRunnerExport).toHaveBeenCalledWith(id, disk.metadata.uid, false, undefined);
     expect(opened).toHaveBeenCalledWith({ address: '10.0.0.1', vmUid: 'u', pin: 'pinned' });
     expect(create).not.toHaveBeenCalled();
+  });
+
+  test.each([
+    ['that the kubelet holds its pod to', 'now', 40],
+    ['of nobody, where another pod has the name by now', 'next', undefined],
+  ])('is copied within the limit %s', async (_whose, uid, podLimitBytes) => {
+    const limits = { 'ephemeral-storage': '40' };
+    vmPod = { metadata: { name: 'vm-web', uid }, spec: { containers: [{ resources: { limits } }] } } as never;
+    const source = { ...work.source, podName: 'vm-web', podUid: 'now' };
+    await startExport(parts, target, { ...work, source });
+    expect(startRunnerExport).toHaveBeenCalledWith(id, disk.metadata.uid, false, podLimitBytes);
+  });
+
+  test('is copied without a limit where its pod is gone, whose runner says the rest', async () => {
+    await startExport(parts, target, { ...work, source: { ...work.source, podName: 'vm-web' } });
+    expect(startRunnerExport).toHaveBeenCalledWith(id, disk.metadata.uid, false, undefined);
   });
 
   test('goes to a worker with a ticket that stands in no pod', async () => {
@@ -129,7 +149,7 @@ describe('the disk of a VM that is saved', () => {
     expect(create).not.toHaveBeenCalled();
     exportTicket.mockResolvedValue({ ticket: 'canary', path: '/d', memoryPath: '/m', expiresAt: '' });
     await startExport(parts, withMemory, work);
-    expect(startRunnerExport).toHaveBeenLastCalledWith(id, disk.metadata.uid, true);
+    expect(startRunnerExport).toHaveBeenLastCalledWith(id, disk.metadata.uid, true, undefined);
     expect(told()).toMatchObject({ source: { path: '/d', memoryPath: '/m' } });
   });
 
