@@ -47,7 +47,7 @@ export const diskReasons: readonly ReasonRow[] = [
     ],
     WorkerFailed: [
       'The worker pod failed, or the copy that the runner of the VM makes of its disk, or the registry has no room for the disk (a quota, or the largest upload that it takes); the message quotes it.',
-      'Nothing; it is tried again with exponential backoff. Where the registry has no room, make some there, or have its limit raised.',
+      "It is tried again with exponential backoff. Where the registry has no room, make some there, or have its limit raised. Where the VM's storage has no room for the copy, make some: on a claim by `svc3 vm resize`; of an Ephemeral disk on its node, as by `crictl rmi --prune`, where the message says that the kubelet may evict pods; in the guest, by deleting files and `fstrim`, where it says that it evicts the pod. The limit of ephemeral storage (LimitRange) cannot be raised for a pod that is there: only the next one has a larger one, with a new disk.",
     ],
     WorkerRefused: [
       'Quota, Pod Security or a webhook refused the worker pod, or another pod has its name; the message says which.',

@@ -17,10 +17,12 @@ const leftShare = 0.05;
 const everyMs = 200;
 
 /**
- * Shares of a file system that the kubelet keeps free by its defaults, and evicts pods for (`nodefs.available<10%`, `imagefs.available<15%`): of the one that
- * has its volumes, and of the one that has the images, which is the same on most nodes.
+ * Share of the file system with its volumes that the kubelet keeps free by its defaults, evicting pods (`nodefs.available<10%`). Its 15 % of the one with the images
+ * (`imagefs.available`), which is the same on most nodes, stop no copy, though it evicts pods for them as well: it takes unused images away first, which are most of
+ * what is on a node that many VMs have been on, and is without that threshold where its settings name only others. Nobody in the pod can tell either, and a
+ * node whose images are collected at 85 % (`imageGCHighThresholdPercent`) is near them all the time.
  */
-const evictionShares = { volumes: 0.1, images: 0.15 } as const;
+const defaultEvictionShare = 0.1;
 
 /** What of the pod's storage copies are made on. */
 export interface CopyStorage {
@@ -52,18 +54,15 @@ export interface RoomWatch {
 /**
  * Resolves to the reason once the storage has too little room for a guest that runs beside copies, or for the kubelet, which would evict the pod, and the disk with it, or that of another VM;
  * to undefined when the watch is ended.
- *
- * @param imageFolder - of the file system that has the images of containers
  */
 export async function shortage(
   { folder, ephemeralStorageBytes, podLimitBytes }: CopyStorage,
   { hasGuest, signal }: RoomWatch,
-  imageFolder = '/',
 ): Promise<string | undefined> {
   const rules =
     ephemeralStorageBytes === undefined
       ? undefined
-      : { podLimitBytes, keptFree: await keptFree(folder, ephemeralStorageBytes, imageFolder) };
+      : { podLimitBytes, keptFree: await keptFree(folder, ephemeralStorageBytes) };
   while (!signal.aborted) {
     const disk = await fileSystemOf(folder);
     if (hasGuest() && disk !== undefined && isNearlyUsedUp(disk.free, disk.size)) return noRoom;
@@ -83,31 +82,26 @@ export interface KubeletRules {
   readonly keptFree: number;
 }
 
-async function keptFree(folder: string, ephemeralStorageBytes: number, imageFolder: string): Promise<number> {
-  const [disk, images] = await Promise.all([folder, imageFolder].map(fileSystemOf));
-  return disk === undefined ? 0 : keptFreeBytes(disk, ephemeralStorageBytes, images?.size === disk.size);
+async function keptFree(folder: string, ephemeralStorageBytes: number): Promise<number> {
+  const disk = await fileSystemOf(folder);
+  return disk === undefined ? 0 : keptFreeBytes(disk, ephemeralStorageBytes);
 }
 
 /**
- * The least that the kubelet keeps free of the file system with its volumes, evicting pods: what it can allocate is without that. Where more than its default
- * is missing, the node sets storage aside for itself, or the limit is the container's own, as where there is more than the file system has: the default is in
- * force then, as far as anybody in the pod can tell. That of images is not in force where less was free before the copy: pods would have been evicted.
+ * The least that the kubelet keeps free of the file system with its volumes, evicting pods, where images that it could take away are too few: what it can
+ * allocate is without that. Where more than its default is missing, the node sets storage aside for itself, or the limit is the container's own, as where there is
+ * more than the file system has: the default is taken then, unless less was free before the copy. Pods would have been evicted, so that it is not in force: 0.
  *
  * @param disk - before the copy
  * @param ephemeralStorageBytes - what the node can allocate, or the container's limit (`CopyStorage`)
- * @param hasImages - whether it is the file system of the images as well
  */
-export function keptFreeBytes(
-  { size, free }: FileSystem,
-  ephemeralStorageBytes: number,
-  hasImages: boolean,
-): number {
+export function keptFreeBytes({ size, free }: FileSystem, ephemeralStorageBytes: number): number {
   const missing = size - ephemeralStorageBytes;
   // In whole per cent: kubelet and file system round differently.
   const percent = Math.round((100 * missing) / size);
-  if (percent >= 0 && percent < 100 * evictionShares.volumes) return Math.max(0, missing);
-  const isOfImages = hasImages && free >= size * evictionShares.images;
-  return size * evictionShares[isOfImages ? 'images' : 'volumes'];
+  if (percent >= 0 && percent <= 100 * defaultEvictionShare) return Math.max(0, missing);
+  const kept = size * defaultEvictionShare;
+  return free < kept ? 0 : kept;
 }
 
 /**

@@ -61,3 +61,9 @@ test.each(['AwaitingUpload', 'UploadAbandoned', 'UploadLost'])(
     for (const command of ['svc3 image upload', 'svc3 iso upload']) expect(row?.action).toContain(command);
   },
 );
+
+test('the advice for a copy that its storage has no room for names the limit of the pod, the guest, the node and the claim', () => {
+  const row = reasonTable.find(({ type, reason }) => type === 'Ready' && reason === 'WorkerFailed');
+  for (const what of ['LimitRange', 'fstrim', 'crictl rmi --prune', 'svc3 vm resize'])
+    expect(row?.action).toContain(what);
+});

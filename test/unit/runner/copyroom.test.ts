@@ -58,34 +58,27 @@ function twoLooks() {
   return { hasGuest, signal: ends.signal, looks: () => looks };
 }
 
-describe('what the kubelet keeps free of a file system of 100 GiB', () => {
+describe('what the kubelet keeps free of a file system of 100 GiB, evicting pods,', () => {
   test.each([
-    ['nothing, where the node can allocate all of it', 50, 100, true, 0],
-    ['nothing, where that is rounded up', 50, 100.001, true, 0],
-    ['what the node cannot allocate', 50, 95, true, 5],
-    ['its default for volumes, where images are elsewhere', 50, 90, false, 10],
-    ['its default for images, where they are there', 50, 90, true, 15],
-    [
-      'no more than its default for volumes, where less than that for images was free before',
-      14,
-      90,
-      true,
-      10,
-    ],
-    ['its default, where the node sets much aside', 50, 60, false, 10],
-    ['its default, where the pod has a small limit of its own', 50, 1, true, 15],
-    ['its default, where the pod has a limit that is more than all', 50, 400, true, 15],
-  ])('is %s', (_what, free, limit, hasImages, kept) => {
-    expect(keptFreeBytes({ size: 100 * Gi, free: free * Gi }, limit * Gi, hasImages) / Gi).toBeCloseTo(
-      kept,
-      6,
-    );
+    ['nothing, where the node can allocate all of it', 50, 100, 0],
+    ['nothing, where that is rounded up', 50, 100.001, 0],
+    ['what the node cannot allocate', 50, 95, 5],
+    ['what it cannot allocate, though less is free already', 4, 95, 5],
+    ['what it cannot allocate by the default', 50, 90, 10],
+    // At 15 % free it takes unused images away first, wherever they lie.
+    ['no more than that, where little more is free', 16, 90, 10],
+    ['its default, where the node sets much aside', 50, 60, 10],
+    ['its default, where the pod has a small limit of its own', 50, 1, 10],
+    ['its default, where the pod has a limit that is more than all', 50, 400, 10],
+    ['nothing that is known, where its default is not in force: less was free before', 9, 60, 0],
+  ])('is %s', (_what, free, said, kept) => {
+    expect(keptFreeBytes({ size: 100 * Gi, free: free * Gi }, said * Gi) / Gi).toBeCloseTo(kept, 6);
   });
 
-  test('is its default where that comes to a byte less than a tenth', () => {
+  test('is what it cannot allocate, where that comes to a byte less than a tenth', () => {
     const size = 101_142_863_872;
-    const allocatable = size - Math.floor(size / 10);
-    expect(keptFreeBytes({ size, free: size }, allocatable, true)).toBe(size * 0.15);
+    const missing = Math.floor(size / 10);
+    expect(keptFreeBytes({ size, free: size }, size - missing)).toBe(missing);
   });
 });
 
