@@ -130,7 +130,7 @@ export interface Vms {
   commit(namespace: string, name: string, request: { readonly description?: string }): Promise<DiskItem>;
   /**
    * Grows the disk to `gib` GiB. With `wait`, what became of it: whether the guest's file system grew too, else what to do
-   * in the guest; undefined where the VM has not booted yet.
+   * in the guest, or that it grows when the VM goes on, which is suspended on its disk; undefined where the VM has not booted yet.
    *
    * @throws Svc3Error Timeout where it takes long: it goes on
    */

@@ -256,9 +256,13 @@ describe('svc3 vm resize', () => {
 
 describe('a disk that has not grown when the wait for it ends', () => {
   /** `svc3 vm resize web 40` by a kubeconfig, of a VM that stays as it is. */
-  function resized(status: Vm['status']) {
+  function resized(status: Vm['status'], powerState: Vm['spec']['powerState'] = 'Running') {
     withFakeTimers({ toFake: ['performance'] });
-    const vm = { metadata: storedMeta({ name: 'web', namespace: 'x', generation: 2 }), status };
+    const vm = {
+      metadata: storedMeta({ name: 'web', namespace: 'x', generation: 2 }),
+      spec: { powerState },
+      status,
+    };
     const client = {
       patch: async () => vm,
       async get() {
@@ -277,6 +281,33 @@ describe('a disk that has not grown when the wait for it ends', () => {
       stderr:
         'svc3: the disk of VM web is to have 40 GiB and has not grown yet: the same command says what has come of it\n',
     });
+  });
+
+  test.each([
+    ['which nothing has grown yet', {}],
+    // An operator before this keeps that.
+    ['which has grown before', { diskGrowth: 'the disk has grown', observedGeneration: 2 }],
+  ])('is none of a VM that is suspended on its disk, %s: it grows when that goes on', async (_disk, more) => {
+    const status = { powerState: 'Suspended', suspendedTo: 'Disk', diskSize: '20Gi', ...more } as const;
+    expect(await resized(status, 'Suspended')).toEqual({
+      code: 0,
+      stdout: 'VM web: the disk grows to 40 GiB when the VM goes on: it is suspended on its disk\n',
+      stderr: '',
+    });
+    // It is about to go on, or its memory is in its pod.
+    expect(await resized({ ...status, diskGrowth: undefined })).toMatchObject({ code: 8 });
+    const inMemory = { ...status, suspendedTo: 'Memory', diskGrowth: undefined } as const;
+    expect(await resized(inMemory, 'Suspended')).toMatchObject({ code: 8 });
+  });
+
+  test('is none of one that is suspended on its disk, where that had the size already', async () => {
+    const status = {
+      powerState: 'Suspended',
+      suspendedTo: 'Disk',
+      diskSize: '40Gi',
+      diskGrowth: 'grown',
+    } as const;
+    expect(await resized(status, 'Suspended')).toMatchObject({ code: 0, stdout: 'VM web: grown\n' });
   });
 
   test('is none of a VM that has not booted: its guest finds it when it does', async () => {

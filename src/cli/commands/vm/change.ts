@@ -116,7 +116,7 @@ const vmResize = command({
   path: ['vm', 'resize'],
   summary: 'Grow the disk of a VM',
   description:
-    'The disk only grows, in a running or a stopped VM. Where a guest agent allows it the file system of the guest grows too; the answer says what is left to do in the guest. A VM of a pool keeps the disk of its template. It waits two minutes at most; a disk that has not grown by then goes on growing, and that is a failure of the command.',
+    'The disk only grows, in a running or a stopped VM. Where a guest agent allows it the file system of the guest grows too; the answer says what is left to do in the guest. A VM of a pool keeps the disk of its template. It waits two minutes at most; a disk that has not grown by then goes on growing, and that is a failure of the command. The disk of a VM that is suspended on it grows when the VM goes on: the command says so and waits no longer.',
   arguments: {
     name: { summary: 'Name of the VM', complete: 'vms' },
     gigabytes: { summary: 'New size in GiB' },

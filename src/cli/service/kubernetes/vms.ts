@@ -106,7 +106,9 @@ async function resize(
       options.progress(`${name}: the disk has ${vm.status?.diskSize ?? 'no size yet'}`);
       // What is told while it has not grown is why.
       const { diskGrowth, observedGeneration = 0 } = vm.status ?? {};
-      return isGrown(vm) || (diskGrowth !== undefined && observedGeneration >= generation);
+      return (
+        isGrown(vm) || isSuspendedOnDisk(vm) || (diskGrowth !== undefined && observedGeneration >= generation)
+      );
     },
   });
   if (waited.kind === 'gone') throw new Svc3Error('NotFound', `vms "${name}" not found`);
@@ -117,5 +119,13 @@ async function resize(
     );
   const { diskGrowth } = waited.object.status ?? {};
   if (isGrown(waited.object)) return diskGrowth;
+  if (isSuspendedOnDisk(waited.object))
+    return `the disk grows to ${gib} GiB when the VM goes on: it is suspended on its disk`;
   throw new Svc3Error('Conflict', `VM ${name}: the disk has not grown: ${diskGrowth}`);
+}
+
+/** Whether it has no guest that its disk could grow for, and is to have none until somebody asks for it. */
+function isSuspendedOnDisk({ spec, status }: Vm): boolean {
+  const isSuspended = spec.powerState === 'Suspended' && status?.powerState === 'Suspended';
+  return isSuspended && status.suspendedTo === 'Disk';
 }

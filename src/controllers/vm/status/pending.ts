@@ -4,6 +4,7 @@ import { hasClaims } from '../facts/claim.ts';
 import { keepsSettings, stateWithoutGuest } from '../facts/hibernation.ts';
 import { answeredRequest } from '../facts/requests.ts';
 import { withoutLabelWarning } from '../resolve/livewarnings.ts';
+import { growthMessage } from '../runner/diskgrowth.ts';
 import { restartCondition } from './report.ts';
 import { condition, conditionsIn, type ConditionDrafts, type StatusDraft } from './statusdraft.ts';
 
@@ -27,7 +28,9 @@ export function pendingDraft(
   conditions: Partial<ConditionDrafts>,
   { plan = vm.status?.planned, isSavedFirst = false }: PendingFacts = {},
 ): StatusDraft {
-  const { effective, node, diskSize, diskGrowth } = vm.status ?? {};
+  const { effective, node, diskSize } = vm.status ?? {};
+  // One that is to grow waits for the next pod.
+  const diskGrowth = growthMessage(vm, diskSize, undefined);
   const warnings = withoutLabelWarning(vm.status?.warnings ?? []);
   const podName = chosenPod(vm);
   const { startRequest, restartRequest, suspendedTo } = vm.status ?? {};

@@ -37,6 +37,16 @@ test('a VM without a pod keeps what is known of its disk, and loses what was of 
   });
 });
 
+test('what became of a growth before says nothing of one that waits for a pod', () => {
+  const grown = 'the disk and the file system of the guest have grown';
+  const status = { effective: persistent, diskSize: '10Gi', diskGrowth: grown } as const;
+  const fieldsOf = (size: string) => pendingDraft(aVm({ spec: { disk: { size } }, status }), {}).fields;
+  expect(fieldsOf('10Gi')).toMatchObject({ diskGrowth: grown });
+  expect(fieldsOf('20Gi')).not.toHaveProperty('diskGrowth');
+  const asleep = aVm({ spec: { disk: { size: '20Gi' } }, status });
+  expect(asleepDraft(asleep).fields).not.toHaveProperty('diskGrowth');
+});
+
 test('the revert that a VM was made with is answered, and no other', () => {
   const spec = { revertRequest: 'r1', startRequest: 's1', restartRequest: 't1' };
   for (const status of [{}, { observedGeneration: 0 }])
