@@ -2,12 +2,15 @@ import type { Pod } from '../../api/core.ts';
 import type { EffectiveSettings, Vm } from '../../api/vm.ts';
 import type { Inventory } from '../../placement/inventory.ts';
 import { placeLeavingOut, type PlacedWithout } from '../../placement/leaveout.ts';
-import { place, type PlacementRequest } from '../../placement/place.ts';
+import { place, type Placed, type PlacementRequest } from '../../placement/place.ts';
+import type { HostPort } from '../../placement/ports.ts';
 import { unpinned, type Unpinned } from '../../placement/unpinned.ts';
 import type { PodPlan, ReplaceReason } from './decide.ts';
 import type { DeployBackoff } from './deploybackoff.ts';
 import type { VmMemory } from './vmmemory.ts';
 import { hasClaims } from './facts/claim.ts';
+import { requestsKvm } from './facts/kvm.ts';
+import { asksForPorts } from './pod/leftoutports.ts';
 import { isForSameNodes } from './resolve/changes.ts';
 import { isUntaken } from './facts/unbound.ts';
 import type { VmSettings } from './settings.ts';
@@ -31,6 +34,12 @@ export interface NodeChoiceParts {
 export interface Choice extends PlacedWithout {
   /** kube-scheduler is to find the node, for a pod that is made with this; undefined: as `result` says. */
   readonly unpinned: Unpinned | undefined;
+}
+
+/** A node that takes the VM, without the ports that are left out. */
+interface Open {
+  readonly placed: Placed;
+  readonly leftOut: readonly HostPort[];
 }
 
 /** What placement says, with what the nodes that turned the pod away have to do with it. */
@@ -141,11 +150,46 @@ export class NodeChoice implements VmMemory {
     return this.#parts.whenFull === 'Pod' ? unpinned(this.#parts.inventory, request) : undefined;
   }
 
-  /** Whether a node takes the VM now and emulates it, and none is to be waited for that has hardware virtualisation. */
-  isEmulated(request: PlacementRequest): boolean {
+  /**
+   * The node that takes the VM now and cannot have this pod, for which kube-scheduler finds none: where the volumes of the VM may be, if the pod asks for
+   * other hardware or for ports that are taken there; elsewhere, if the ports are, or if the pod asks for hardware virtualisation and none is to be
+   * waited for that has it. Undefined where there is no such node. What `choose` leaves to kube-scheduler can be on the node that is open then: no pod
+   * is replaced by its like, also by a process that knows of no node that has refused it.
+   */
+  nodeForAnother(
+    vm: Vm,
+    effective: EffectiveSettings,
+    request: PlacementRequest,
+    pod: Pod,
+  ): string | undefined {
+    const home = this.#openHome(vm, effective, request);
+    if (home !== undefined && !mayHave(home, pod)) return home.placed.node;
+    const others = this.#withoutRefused(vm, request);
+    const open = this.#open(others);
+    if (open === undefined) return undefined;
+    const isInVain = asksForPorts(pod, open.leftOut) || (requestsKvm(pod) && this.#isEmulated(others));
+    return isInVain ? open.placed.node : undefined;
+  }
+
+  /** Whether no node that would take the VM has hardware virtualisation, or may have it. */
+  #isEmulated(request: PlacementRequest): boolean {
     const later = unpinned(this.#parts.inventory, request);
-    const isNoneAwaited = later !== undefined && later.accelerator !== 'kvm';
-    return isNoneAwaited && this.preview(request).kind === 'placed';
+    return later !== undefined && later.accelerator !== 'kvm';
+  }
+
+  /** Where nodes have refused the VM, others are meant. */
+  #withoutRefused({ metadata }: Vm, request: PlacementRequest): PlacementRequest {
+    return { ...request, avoid: this.#parts.backoff.refused(metadata.uid) };
+  }
+
+  #open(request: PlacementRequest): Open | undefined {
+    const { result: placed, leftOut } = placeLeavingOut(this.#parts.inventory, request);
+    return placed.kind === 'placed' ? { placed, leftOut } : undefined;
+  }
+
+  #openHome(vm: Vm, effective: EffectiveSettings, request: PlacementRequest): Open | undefined {
+    const nodeName = this.#returnsTo(vm, effective, request);
+    return nodeName === undefined ? undefined : this.#open({ ...request, nodeName });
   }
 
   /**
@@ -163,13 +207,33 @@ export class NodeChoice implements VmMemory {
     const { result } = found;
     decided?.(result, (performance.now() - began) / 1000);
     if (result.kind === 'refused') return { ...found, unpinned: this.unpinned(request) };
-    // What is due of a node that has refused the pod is not waited for.
-    const others = { ...request, avoid: backoff.refused(uid) };
-    const left = isLastChoice && backoff.isUnschedulable(uid) ? this.unpinned(others) : undefined;
-    if (left !== undefined) return { ...found, unpinned: left };
+    const isLeft = isLastChoice && backoff.isUnschedulable(uid);
+    const left = isLeft ? this.#left(vm, effective, request) : undefined;
+    if (left?.unpinned !== undefined) return { result, ...left };
     if (isLastChoice) backoff.forgetNodes(uid);
     inventory.assume(uid, result.usage);
     return { ...found, unpinned: undefined };
+  }
+
+  /** What is due of a node that has refused the pod is not waited for. While the node of its volumes takes the VM, the pod is one that can be there. */
+  #left(
+    vm: Vm,
+    effective: EffectiveSettings,
+    request: PlacementRequest,
+  ): Pick<Choice, 'unpinned' | 'leftOut'> {
+    const home = this.#openHome(vm, effective, request);
+    if (home !== undefined) {
+      const { placed, leftOut } = home;
+      return { unpinned: this.unpinned({ ...request, nodeName: placed.node }), leftOut };
+    }
+    const others = this.#withoutRefused(vm, request);
+    return { unpinned: this.unpinned(others), leftOut: this.#open(others)?.leftOut ?? [] };
+  }
+
+  /** The node that a VM with volumes goes back to: undefined where it has none, or is to be elsewhere. */
+  #returnsTo(vm: Vm, effective: EffectiveSettings, { nodeName }: PlacementRequest): string | undefined {
+    const goesBack = hasClaims(effective) && nodeName === undefined && !isSentElsewhere(vm, effective);
+    return goesBack ? this.#homeOf(vm) : undefined;
   }
 
   #place(vm: Vm, effective: EffectiveSettings, request: PlacementRequest): Found {
@@ -177,8 +241,7 @@ export class NodeChoice implements VmMemory {
     const { uid } = vm.metadata;
     const avoid = backoff.avoided(uid);
     const hasVolumes = hasClaims(effective);
-    const goesBack = hasVolumes && request.nodeName === undefined && !isSentElsewhere(vm, effective);
-    const home = goesBack ? this.#homeOf(vm) : undefined;
+    const home = this.#returnsTo(vm, effective, request);
     const tries: PlacementRequest[] = [
       ...(home !== undefined && !avoid.has(home) ? [{ ...request, nodeName: home }] : []),
       ...(avoid.size > 0 ? [{ ...request, avoid }] : []),
@@ -192,6 +255,17 @@ export class NodeChoice implements VmMemory {
     }
     return { ...placeLeavingOut(inventory, request), isLastChoice: avoid.size > 0 };
   }
+}
+
+/** Whether the pod, which is pinned to no node, asks for what the VM would have there. */
+function mayHave({ placed, leftOut }: Open, pod: Pod): boolean {
+  const hasItsAccelerator = requestsKvm(pod) === (placed.accelerator === 'kvm');
+  const hasItsStorage = placed.requestsEphemeralStorage || !requestsEphemeralStorage(pod);
+  return hasItsAccelerator && hasItsStorage && !asksForPorts(pod, leftOut);
+}
+
+function requestsEphemeralStorage({ spec }: Pod): boolean {
+  return spec.containers.some(({ resources }) => resources?.requests?.['ephemeral-storage'] !== undefined);
 }
 
 /** Of a change that is carried out with this pod: once it is made, the VM's status has the settings. */

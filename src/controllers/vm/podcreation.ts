@@ -15,7 +15,6 @@ import type { Placed, PlacementRequest } from '../../placement/place.ts';
 import type { HostPort } from '../../placement/ports.ts';
 import type { ClaimHolder } from './facts/claim.ts';
 import { keepsSettings } from './facts/hibernation.ts';
-import { requestsKvm } from './facts/kvm.ts';
 import { isDue } from './facts/requests.ts';
 import { obtainClaims } from './pod/diskclaim.ts';
 import { hasFinalizer } from '../../api/finalizer.ts';
@@ -138,14 +137,14 @@ export class PodCreation implements VmMemory {
   }
 
   /**
-   * Whether a pod that kube-scheduler finds no node for asks for hardware virtualisation that there is not to be, while a node is there that emulates the
-   * VM: what a node would have was only expected when the pod was made.
+   * The node that takes the VM now and cannot have the pod, for which kube-scheduler finds none; undefined where there is no such node. What a node
+   * would have was only expected when the pod was made.
    */
-  asksForMissingKvm(vm: Vm, pod: Pod, effective: EffectiveSettings): boolean {
-    if (!requestsKvm(pod)) return false;
+  nodeForAnother(vm: Vm, pod: Pod, effective: EffectiveSettings): string | undefined {
     const { nodeChoice, settings, sources } = this.#parts;
     const memory = memoryToGoOnFrom(vm, effective, sources);
-    return nodeChoice.isEmulated(placementRequest(vm, effective, settings, memory));
+    const request = placementRequest(vm, effective, settings, memory);
+    return nodeChoice.nodeForAnother(vm, effective, request, pod);
   }
 
   /** The pod cannot run on its node. */
@@ -188,7 +187,7 @@ export class PodCreation implements VmMemory {
       return this.#withoutStandby(pass, request);
     const { result: placement, leftOut, unpinned } = nodeChoice.choose(vm, resolved.effective, request);
     if (unpinned !== undefined)
-      return this.#create(pass, resolved, { node: undefined, ports: {}, ...unpinned }, undefined);
+      return this.#create(pass, resolved, { node: undefined, ports: {}, leftOut, ...unpinned }, undefined);
     if (placement.kind === 'refused') return this.#unschedulable(pass, request, placement.message);
     return this.#create(pass, resolved, pinned(placement, leftOut), placement);
   }

@@ -397,8 +397,9 @@ export class VmReconciler {
       return { ...replace, reason: 'PodNotPrepared', node: pod.spec.nodeName, message: elsewhere };
     if (!isUntaken(pod)) return undefined;
     if (waitsForGuest(vm) && podCreation.promiseGuest(vm)) return 'waitingGuest';
-    if (!podCreation.asksForMissingKvm(vm, pod, effective)) return undefined;
-    const message = `no node that takes the VM has the hardware virtualisation that pod ${name} asks for: it gets another one`;
+    const node = podCreation.nodeForAnother(vm, pod, effective);
+    if (node === undefined) return undefined;
+    const message = `node ${node} takes the VM, and has not the hardware or the ports that pod ${name} asks for: it gets another one`;
     return { ...replace, reason: 'Changed', node: undefined, message };
   }
 

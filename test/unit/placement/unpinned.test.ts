@@ -26,6 +26,7 @@ const zone = (value: string): Partial<PlacementRequest> => ({
   },
 });
 const inZone = (value: string) => ({ labels: { zone: value } });
+const refusedBy = (...nodes: string[]): Partial<PlacementRequest> => ({ avoid: new Set(nodes) });
 
 describe('a pod that is left to kube-scheduler', () => {
   const full = { kvm: 1, cpu: 0 };
@@ -166,6 +167,31 @@ describe('a pod that is left to kube-scheduler', () => {
       'emulates where such a node is new and not ready, and another that takes it has none',
       [aNode('new', tainted('not-ready')), aNode('b', { cpu: 0 }), aNode('c', { ...full, reservedFor: 'x' })],
       {},
+      'auto',
+    ],
+    [
+      'emulates where those that have it have refused it, and another takes it that has none',
+      [aNode('a', { kvm: 1 }), aNode('b', { cordoned: true })],
+      refusedBy('a'),
+      'auto',
+    ],
+    [
+      'runs under kvm where one that has it and is full has not refused it',
+      [aNode('a', { kvm: 1 }), aNode('b'), aNode('c', full)],
+      refusedBy('a'),
+      'kvm',
+    ],
+    ['runs under kvm where all have refused it, and have it', [aNode('a', full)], refusedBy('a'), 'kvm'],
+    [
+      'emulates where all of its zone have refused it, and have none',
+      [aNode('a', inZone('east')), aNode('b', { ...full, ...inZone('west') })],
+      { ...zone('east'), ...refusedBy('a') },
+      'auto',
+    ],
+    [
+      'emulates where the node that it names has refused it, and has none',
+      [aNode('a'), aNode('b', full)],
+      { nodeName: 'a', ...refusedBy('a') },
       'auto',
     ],
     ['runs as the chart says', [], kvm, 'kvm'],

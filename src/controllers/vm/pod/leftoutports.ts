@@ -37,6 +37,15 @@ export function leftOutPorts(pod: Pod, { ports = [] }: EffectiveSettings): Mappi
   );
 }
 
+/** Whether the pod asks for one of these ports of the node. */
+export function asksForPorts({ spec }: Pod, ports: readonly HostPort[]): boolean {
+  if (ports.length === 0) return false;
+  const open = spec.containers.flatMap((container) => container.ports ?? []);
+  return open.some(({ hostPort, protocol: of = 'TCP' }) =>
+    ports.some(({ port, protocol }) => port === hostPort && protocol === of),
+  );
+}
+
 /** The settings as far as the ports of the node go that the pod was made with. */
 export function withPodsPorts(effective: EffectiveSettings, pod: Pod): EffectiveSettings {
   const leftOut = new Set(leftOutPorts(pod, effective));

@@ -24,6 +24,7 @@ import { WaitingVms } from '../../../../src/controllers/vm/waiting.ts';
 import { type ErrorReason, Svc3Error } from '../../../../src/errors.ts';
 import type { KubeClient } from '../../../../src/kube/types.ts';
 import { Inventory } from '../../../../src/placement/inventory.ts';
+import { pinnedNode } from '../../../../src/placement/podfacts.ts';
 import { storedMeta } from '../../../support/storedmeta.ts';
 import { vmSettings } from '../../../support/operator.ts';
 import { aNode, aPod, ranges } from '../../placement/builders.ts';
@@ -251,7 +252,7 @@ describe('a VM', () => {
     };
     const big: Partial<EffectiveSettings> = { tag: 'big', tagRequired: true };
     const isMissing = (pod = asking()) =>
-      creation().asksForMissingKvm(placed({}, big), pod, { ...effective, ...big });
+      creation().nodeForAnother(placed({}, big), pod, { ...effective, ...big }) !== undefined;
 
     beforeEach(() => inventory.setNode(aNode('n1', { kvm: 1 })));
 
@@ -451,6 +452,20 @@ describe('a VM', () => {
         return nodeOfPod();
       }
 
+      const ports = [{ guestPort: 80, nodePort: 20_000, protocol: 'TCP' as const }];
+      const takePort = (node: string) =>
+        inventory.setPod(aPod('p', node, { cpu: 0, ports: [{ port: 20_000, protocol: 'TCP' }] }));
+      const asksForKvm = () => made()?.spec.containers[0]?.resources?.limits?.['svc3.dev/kvm'] === '1';
+      const asksForPort = () => JSON.stringify(made()?.spec.containers).includes('20000');
+      /** It knows of no node that has refused a VM. */
+      const anotherLeader = () => {
+        const own = backoff;
+        backoff = new DeployBackoff(() => nowMs);
+        const creation = podCreation({ whenFull: 'Pod' });
+        backoff = own;
+        return creation;
+      };
+
       test.each<[what: string, status: VmStatus, nodes: string[]]>([
         ['that was only tried', {}, ['n1', 'n2']],
         ['that goes back first to where it was', { powerState: 'Stopped' }, ['n2', 'n1']],
@@ -485,6 +500,131 @@ describe('a VM', () => {
         creation.noteAlive('vm-uid', { isBound: true, isReady: true });
         inventory.removeNode('n2');
         expect(await nextTry(vm, creation)).toBe('n1');
+      });
+
+      describe('whose node was closed meanwhile', () => {
+        const openHome = () => inventory.setNode(aNode('n2'));
+
+        /** The VM ran on n2, which is emulating and cordoned; n1 has kvm, and refuses it. `another`: the node that takes it and not the pod that it has. */
+        async function left(settings: Partial<EffectiveSettings> = {}) {
+          const of = { ...persistent, ...settings };
+          const vm = placed({ node: 'n2', powerState: 'Stopped' }, of);
+          const creation = podCreation({ whenFull: 'Pod' });
+          const another = (leading = creation) =>
+            leading.nodeForAnother(vm, made() as Pod, { ...effective, ...of });
+          expect(await nextTry(vm, creation)).toBe('n1');
+          creation.noteTurnedAway(vm, turnedAway('n1', 'Unschedulable'));
+          expect(await nextTry(vm, creation)).toBeUndefined();
+          return { vm, creation, another };
+        }
+
+        beforeEach(() => {
+          inventory.setNode(aNode('n1', { kvm: 2 }));
+          inventory.setNode(aNode('n2', { cordoned: true }));
+        });
+
+        test('asks for nothing that only the nodes have that have refused it', async () => {
+          const { another } = await left();
+          expect(asksForKvm()).toBe(false);
+          openHome();
+          expect(another()).toBeUndefined();
+        });
+
+        test('gets another pod, and goes back, where it asks for what others have and that node has not', async () => {
+          inventory.setNode(aNode('n3', { kvm: 1, cpu: 0 }));
+          const { vm, creation, another } = await left();
+          expect([asksForKvm(), another()]).toEqual([true, undefined]);
+          openHome();
+          expect([another(), another(anotherLeader())]).toEqual(['n2', 'n2']);
+          expect([await nextTry(vm, creation), asksForKvm()]).toEqual(['n2', false]);
+        });
+
+        test('gets another pod, and goes back, where it asks for a port that is taken there', async () => {
+          takePort('n2');
+          const { vm, creation, another } = await left({ ports });
+          expect([asksForPort(), another()]).toEqual([true, undefined]);
+          openHome();
+          expect(another()).toBe('n2');
+          // kube-scheduler refuses that one as well.
+          inventory.setNode(aNode('n3'));
+          expect([another(), another(anotherLeader())]).toEqual(['n2', 'n2']);
+          expect([await nextTry(vm, creation), asksForPort()]).toEqual(['n2', false]);
+        });
+
+        test('gets no third one where that node refuses it then, as kube-scheduler can have this one there', async () => {
+          inventory.setNode(aNode('n3', { kvm: 1, cpu: 0 }));
+          takePort('n2');
+          const { vm, creation, another } = await left({ ports });
+          openHome();
+          expect(await nextTry(vm, creation)).toBe('n2');
+          creation.noteTurnedAway(vm, turnedAway('n2', 'Unschedulable'));
+          expect([await nextTry(vm, creation), asksForKvm(), asksForPort()]).toEqual([
+            undefined,
+            false,
+            false,
+          ]);
+          nowMs += 600_000;
+          expect([another(), another(anotherLeader())]).toEqual([undefined, undefined]);
+        });
+
+        test('asks for what its node has where that alone has refused it, and others have more and no room', async () => {
+          inventory.setNode(aNode('n1', { kvm: 1, cpu: 0 }));
+          openHome();
+          const vm = placed({ node: 'n2', powerState: 'Stopped' }, persistent);
+          const creation = podCreation({ whenFull: 'Pod' });
+          creation.noteTurnedAway(vm, turnedAway('n2', 'Unschedulable'));
+          expect([await nextTry(vm, creation), asksForKvm()]).toEqual([undefined, false]);
+        });
+
+        test('gets another pod, and goes back, where it asks for local storage and that node reports none', async () => {
+          const { vm, creation, another } = await left();
+          inventory.setNode(aNode('n2', { reportsEphemeralStorage: false }));
+          expect(another()).toBe('n2');
+          expect(await nextTry(vm, creation)).toBe('n2');
+          expect(another()).toBeUndefined();
+        });
+      });
+
+      describe('and that never ran', () => {
+        test('goes to one that emulates it, once that takes it, where those with kvm have refused it', async () => {
+          inventory.setNode(aNode('n1', { kvm: 1 }));
+          inventory.setNode(aNode('n2', { cpu: 0 }));
+          inventory.setNode(aNode('n3', { kvm: 1, cpu: 0 }));
+          const creation = podCreation({ whenFull: 'Pod' });
+          const vm = placed({}, persistent);
+          const another = () => creation.nodeForAnother(vm, made() as Pod, { ...effective, ...persistent });
+          creation.noteTurnedAway(vm, turnedAway('n1', 'Unschedulable'));
+          expect([await nextTry(vm, creation), another()]).toEqual([undefined, undefined]);
+          inventory.removeNode('n3');
+          expect(another()).toBeUndefined();
+          inventory.setNode(aNode('n2'));
+          expect([another(), await nextTry(vm, creation)]).toEqual(['n2', 'n2']);
+        });
+
+        test('goes without a port that is taken on the one that takes it by now, and stays left where all have refused it', async () => {
+          const vm = placed({}, { ports });
+          const creation = podCreation({ whenFull: 'Pod' });
+          const another = () => creation.nodeForAnother(vm, made() as Pod, { ...effective, ports });
+          inventory.setNode(aNode('n1', { cpu: 0 }));
+          takePort('n1');
+          expect([await nextTry(vm, creation), another()]).toEqual([undefined, undefined]);
+          inventory.setNode(aNode('n1'));
+          expect([another(), await nextTry(vm, creation)]).toEqual(['n1', 'n1']);
+          creation.noteTurnedAway(vm, turnedAway('n1', 'Unschedulable'));
+          expect([await nextTry(vm, creation), another()]).toEqual([undefined, undefined]);
+        });
+
+        test('is left without a port that is taken on the node that it names, and that has refused it', async () => {
+          const settings = { ...persistent, nodeName: 'n1', ports };
+          inventory.setNode(aNode('n1'));
+          takePort('n1');
+          const vm = placed({ node: 'n1', powerState: 'Stopped' }, settings);
+          const creation = podCreation({ whenFull: 'Pod' });
+          creation.noteTurnedAway(vm, turnedAway('n1', 'Unschedulable'));
+          await nextTry(vm, creation);
+          expect([pinnedNode(made() as Pod), asksForPort()]).toEqual([undefined, false]);
+          expect(creation.nodeForAnother(vm, made() as Pod, { ...effective, ...settings })).toBeUndefined();
+        });
       });
 
       test.each<[what: string, end: ReturnType<typeof turnedAway>]>([

@@ -57,8 +57,8 @@ let monotonicMs: number;
 /** Whether a guest of the pool waits for the VM. */
 let guestWaits: boolean;
 const releaseGuest = vi.fn();
-/** Whether another pod, which asks for no kvm, would have a node. */
-let asksForMissingKvm: boolean;
+/** The node that another pod would have. */
+let nodeForAnother: string | undefined;
 const claimIt = vi.fn((): ClaimAnswer => ({ kind: 'asking', message: 'no contact' }));
 const event = vi.fn();
 let nodeReady: 'True' | 'Unknown';
@@ -111,7 +111,7 @@ function aReconciler(runner?: Partial<RunnerObservation>): VmReconciler {
       noteTurnedAway,
       promiseGuest: () => guestWaits,
       releaseGuest,
-      asksForMissingKvm: () => asksForMissingKvm,
+      nodeForAnother: () => nodeForAnother,
       asleep: asleepDraft,
       deploy,
     },
@@ -153,7 +153,7 @@ beforeEach(() => {
   triedInVainMs = undefined;
   isChosenHere = true;
   guestWaits = false;
-  asksForMissingKvm = false;
+  nodeForAnother = undefined;
   nodeReady = 'True';
   hasOtherNode = false;
   monotonicMs = 0;
@@ -445,7 +445,7 @@ describe('a pass', () => {
     });
   });
 
-  describe('over a VM whose pod asks for hardware virtualisation that no node has', () => {
+  describe('over a VM whose pod asks for what the node that takes the VM has not', () => {
     const unbound = (nominatedNodeName = '') => {
       const scheduled = { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: 'none' };
       const { spec, ...rest } = aPod({ status: { nominatedNodeName, conditions: [scheduled] } });
@@ -455,7 +455,7 @@ describe('a pass', () => {
 
     beforeEach(() => {
       pod = unbound();
-      asksForMissingKvm = true;
+      nodeForAnother = 'n2';
     });
 
     test('ends that pod, exactly as it was seen, where another one would have a node, and says so', async () => {
@@ -468,12 +468,12 @@ describe('a pass', () => {
       expect(readyOf()).toMatchObject({
         reason: 'Starting',
         message:
-          'no node that takes the VM has the hardware virtualisation that pod svc3-vm-web asks for: it gets another one',
+          'node n2 takes the VM, and has not the hardware or the ports that pod svc3-vm-web asks for: it gets another one',
       });
     });
 
     test('looks again after a minute where it would have none', async () => {
-      asksForMissingKvm = false;
+      nodeForAnother = undefined;
       expect(await aReconciler().reconcile('team/web')).toEqual({ requeueAfterMs: 60_000 });
       expect(remove).not.toHaveBeenCalled();
     });
