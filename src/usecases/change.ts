@@ -46,7 +46,7 @@ const onceFields = Object.keys(onceInLife) as (keyof typeof onceInLife)[];
  * Changes settings of a VM with the caller's rights: what the request names, and nothing else. What applies when, and what never changes,
  * kube-apiserver and the operator say (docs/vmchanges.md).
  *
- * @throws Svc3Error Invalid that names the fields of the request, NotFound; Conflict where it is another than `uid` says
+ * @throws Svc3Error Invalid that names the fields of the request, NotFound; Conflict where it is another than `uid` says, or is being deleted
  */
 export async function changeVm(
   { caller, find, settings, wait }: ChangeEnvironment,
@@ -71,6 +71,10 @@ export async function changeVm(
   const ofDisk = 'disk' in spec ? diskWarnings(patched, undefined) : [];
   const asked = [...withoutEffect(request), ...ofDisk, ...leftToGuest(patched, spec)];
   for (const warning of asked) options.warn(warning);
+  // What becomes of its disks may be said while it is being deleted.
+  const isOfDisks = 'disk' in spec || 'disks' in spec;
+  const isTooLate = ({ metadata }: Vm) => metadata.deletionTimestamp !== undefined && !isOfDisks;
+  if (isTooLate(patched)) throw tooLate(patched);
   if (!options.wait) return { vm: patched, isSeen: false };
   const { generation = 0 } = patched.metadata;
   const isSeen = ({ status }: Vm) => (status?.observedGeneration ?? 0) >= generation;
@@ -78,14 +82,20 @@ export async function changeVm(
     timeoutMs,
     done(vm) {
       options.progress?.(vm);
-      return isSeen(vm) || vm.metadata.deletionTimestamp !== undefined;
+      return isSeen(vm) || isTooLate(vm);
     },
   });
   if (waited.kind === 'gone') throw new Svc3Error('NotFound', `vms "${key.name}" not found`);
   const vm = waited.object;
+  if (!isSeen(vm) && isTooLate(vm)) throw tooLate(vm);
   const known = [...(patched.status?.warnings ?? []), ...asked];
   for (const warning of newWarnings(vm, known)) options.warn(warning);
   return { vm, isSeen: isSeen(vm) };
+}
+
+function tooLate({ metadata: { name } }: Vm): Svc3Error {
+  const details = { group: vms.group, kind: vms.plural, name };
+  return new Svc3Error('Conflict', `VM ${name} is being deleted`, { details });
 }
 
 /** One that has its GPU keeps it. */

@@ -21,7 +21,7 @@ export const patchVm = defineRoute({
   replies: {
     200: { description: 'The VM, after the operator has looked at the change.', schema: vmSchemas.vmItem },
     202: { description: 'The VM; the operator has not looked at the change yet.', schema: vmSchemas.vmItem },
-    409: { description: 'It is another than `uid` says.', schema: schemas.status },
+    409: { description: 'It is being deleted, or is another than `uid` says.', schema: schemas.status },
   },
   permission: { kind: 'native', group, resource: 'vms', verb: 'patch', scope: 'namespace', name: 'vm' },
   longRunning: true,

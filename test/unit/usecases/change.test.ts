@@ -122,16 +122,36 @@ describe('a change of a VM', () => {
 
   test('is accepted at once where nobody waits, and where the operator does not look at it', async () => {
     const { run, patched } = world();
-    expect(await run({ cpu: 4 }, { wait: false })).toEqual({ vm: patched, isSeen: false });
-    expect(await run({ cpu: 4 })).toEqual({ vm: patched, isSeen: false });
+    expect(await run({ cpu: 4 }, { wait: false })).toMatchObject({ vm: patched, isSeen: false });
+    expect(await run({ cpu: 4 })).toMatchObject({ vm: patched, isSeen: false });
   });
 
-  test('of a VM that is being deleted is waited for no longer', async () => {
-    const going = aVm({
-      status: placed,
-      metadata: { generation: 3, deletionTimestamp: '2026-11-01T10:00:00Z' },
-    });
-    expect(await world([going]).run({ cpu: 4 })).toEqual({ vm: going, isSeen: false });
+  const going = aVm({
+    status: placed,
+    metadata: { generation: 3, deletionTimestamp: '2026-11-01T10:00:00Z' },
+  });
+
+  test('of a VM that is being deleted by then is refused', async () => {
+    const refusal = { reason: 'Conflict', message: 'VM web is being deleted' };
+    await expect(world([going]).run({ cpu: 4 })).rejects.toMatchObject(refusal);
+    const { run, patch } = world([lookedAt()]);
+    patch.mockResolvedValue(going);
+    await expect(run({ cpu: 4 })).rejects.toMatchObject(refusal);
+    await expect(run({ cpu: 4 }, { wait: false })).rejects.toMatchObject(refusal);
+    const seen = aVm({ status: { ...placed, observedGeneration: 3 }, metadata: going.metadata });
+    expect(await world([seen]).run({ cpu: 4 })).toMatchObject({ vm: seen, isSeen: true });
+  });
+
+  test('to what becomes of the disks of a VM that is being deleted is waited for as ever', async () => {
+    const seen = aVm({ status: { ...placed, observedGeneration: 3 }, metadata: going.metadata });
+    const { run, patch } = world([going, seen]);
+    patch.mockResolvedValue(going);
+    const request = { disk: { whenDeleted: 'Retain' } } as const;
+    expect(await run(request)).toMatchObject({ vm: seen, isSeen: true });
+    expect(await run(request, { wait: false })).toMatchObject({ vm: going, isSeen: false });
+  });
+
+  test('of a VM that is gone is refused', async () => {
     await expect(world([], 'gone').run({ cpu: 4 })).rejects.toMatchObject({ reason: 'NotFound' });
   });
 
