@@ -9,7 +9,7 @@ import { settingsOf } from '../wire/vm.ts';
 import { vmChangeOf, type VmChangeRequest } from '../wire/vmchange.ts';
 import { refuseGpuPassthrough, type InstallationSettings } from './deploy.ts';
 import { diskWarnings } from './diskwarnings.ts';
-import type { Waiter } from './waiter.ts';
+import { changeTimeoutMs, type Waiter } from './waiter.ts';
 import { deployFieldsOf, writing } from './writing.ts';
 
 export interface ChangeEnvironment {
@@ -32,13 +32,22 @@ export interface ChangeOptions {
   warn(text: string): void;
 }
 
+/** What of a change tells later what has become of it. */
+export interface WrittenChange {
+  /** Of the VM, with the change. */
+  readonly generation: number;
+  /** Whether it says something of its disks: what becomes of them may be said while the VM is being deleted. */
+  readonly isOfDisks: boolean;
+  /** What the operator said before it, or the caller was warned of. */
+  readonly known: readonly string[];
+}
+
 export interface Changed {
   readonly vm: Vm;
   /** Whether the operator has looked at the change. */
   readonly isSeen: boolean;
+  readonly written: WrittenChange;
 }
-
-const timeoutMs = 30_000;
 
 const onceFields = Object.keys(onceInLife) as (keyof typeof onceInLife)[];
 
@@ -71,31 +80,51 @@ export async function changeVm(
   const ofDisk = 'disk' in spec ? diskWarnings(patched, undefined) : [];
   const asked = [...withoutEffect(request), ...ofDisk, ...leftToGuest(patched, spec)];
   for (const warning of asked) options.warn(warning);
-  // What becomes of its disks may be said while it is being deleted.
+  const known = [...(patched.status?.warnings ?? []), ...asked];
   const isOfDisks = 'disk' in spec || 'disks' in spec;
-  const isTooLate = ({ metadata }: Vm) => metadata.deletionTimestamp !== undefined && !isOfDisks;
-  if (isTooLate(patched)) throw tooLate(patched);
-  if (!options.wait) return { vm: patched, isSeen: false };
-  const { generation = 0 } = patched.metadata;
-  const isSeen = ({ status }: Vm) => (status?.observedGeneration ?? 0) >= generation;
+  const written = { generation: patched.metadata.generation ?? 0, isOfDisks, known };
+  requireInTime(patched, written);
+  if (!options.wait) return { vm: patched, isSeen: false, written };
   const waited = await wait(vms, patched, {
-    timeoutMs,
+    timeoutMs: changeTimeoutMs,
     done(vm) {
       options.progress?.(vm);
-      return isSeen(vm) || isTooLate(vm);
+      return hasSeen(vm, written) || isTooLate(vm, written);
     },
   });
   if (waited.kind === 'gone') throw new Svc3Error('NotFound', `vms "${key.name}" not found`);
   const vm = waited.object;
-  if (!isSeen(vm) && isTooLate(vm)) throw tooLate(vm);
-  const known = [...(patched.status?.warnings ?? []), ...asked];
+  const isSeen = isLookedAt(vm, written);
   for (const warning of newWarnings(vm, known)) options.warn(warning);
-  return { vm, isSeen: isSeen(vm) };
+  return { vm, isSeen, written };
 }
 
-function tooLate({ metadata: { name } }: Vm): Svc3Error {
+type Judged = Pick<WrittenChange, 'generation' | 'isOfDisks'>;
+
+/**
+ * Whether the operator has looked at a change.
+ *
+ * @throws Svc3Error Conflict where it has not, and nothing comes of the change any more, since the VM is being deleted
+ */
+export function isLookedAt(vm: Vm, written: Judged): boolean {
+  if (hasSeen(vm, written)) return true;
+  requireInTime(vm, written);
+  return false;
+}
+
+function hasSeen({ status }: Vm, { generation }: Judged): boolean {
+  return (status?.observedGeneration ?? 0) >= generation;
+}
+
+function isTooLate({ metadata }: Vm, { isOfDisks }: Judged): boolean {
+  return metadata.deletionTimestamp !== undefined && !isOfDisks;
+}
+
+function requireInTime(vm: Vm, written: Judged): void {
+  if (!isTooLate(vm, written)) return;
+  const { name } = vm.metadata;
   const details = { group: vms.group, kind: vms.plural, name };
-  return new Svc3Error('Conflict', `VM ${name} is being deleted`, { details });
+  throw new Svc3Error('Conflict', `VM ${name} is being deleted`, { details });
 }
 
 /** One that has its GPU keeps it. */
@@ -116,6 +145,6 @@ function leftToGuest({ spec, status }: Vm, asked: object): readonly string[] {
 }
 
 /** What the operator says of the VM that was not known before. */
-function newWarnings({ status }: Vm, known: readonly string[]): readonly string[] {
+export function newWarnings({ status }: Vm, known: readonly string[]): readonly string[] {
   return (status?.warnings ?? []).filter((warning) => !known.includes(warning));
 }

@@ -3,10 +3,10 @@ import { vms } from '../api/resources.ts';
 import type { Vm } from '../api/vm.ts';
 import { isSvc3Error, Svc3Error } from '../errors.ts';
 import type { KubeClient } from '../kube/types.ts';
-import { powerOutcome, powerRequest, type PowerRequest } from '../wire/power.ts';
+import { powerOutcome, powerRequest, type PowerRequest, type WrittenVm } from '../wire/power.ts';
 import type { PowerCommand } from '../wire/powercommands.ts';
 import { vmMessage, vmState } from '../wire/vm.ts';
-import type { Waiter } from './waiter.ts';
+import { powerTimeoutMs, type Waiter } from './waiter.ts';
 
 export interface PowerEnvironment {
   /** Whose right it is to write the VM's spec. */
@@ -16,7 +16,13 @@ export interface PowerEnvironment {
   now(): Promise<Vm>;
 }
 
-const timeoutMs = 120_000;
+export interface PowerOptions {
+  readonly wait: boolean;
+  /** Called with every state that is seen. */
+  progress?(vm: Vm): void;
+  /** Called once it is written, with the VM as it is then. */
+  noteWritten?(patched: Vm, requested: PowerRequest): void;
+}
 
 /**
  * Writes what a command asks for into the VM's spec and, with `wait`, waits until the operator has carried it out, 2 minutes at most.
@@ -28,25 +34,37 @@ export async function execute(
   environment: PowerEnvironment,
   vm: Vm,
   command: PowerCommand,
-  options: { readonly wait: boolean; progress?(vm: Vm): void },
+  options: PowerOptions,
 ): Promise<boolean> {
   const { name } = vm.metadata;
   const { requested, patched } = await ask(environment, vm, command);
   if (powerOutcome(patched, requested, patched) === 'superseded') throw superseded(patched, requested);
+  options.noteWritten?.(patched, requested);
   if (!options.wait) return false;
   const waited = await environment.wait(vms, patched, {
-    timeoutMs,
+    timeoutMs: powerTimeoutMs,
     done(seen) {
       options.progress?.(seen);
       return powerOutcome(seen, requested, patched) !== 'underWay';
     },
   });
   if (waited.kind === 'gone') throw new Svc3Error('NotFound', `vms "${name}" not found`);
-  if (waited.kind !== 'done') return false;
-  const { object } = waited;
-  if (powerOutcome(object, requested, patched) === 'superseded') throw superseded(object, requested);
-  if (vmState(object) === 'Failed')
-    throw new Svc3Error('Conflict', `VM ${name} is Failed: ${vmMessage(object) ?? 'see its conditions'}`);
+  return waited.kind === 'done' && isCarriedOut(waited.object, requested, patched);
+}
+
+/**
+ * Whether a command has been carried out, by what is seen of its VM; false: it goes on.
+ *
+ * @param asked - the VM as the command was written
+ * @throws Svc3Error Conflict where it has failed, or another request or a deletion came in between
+ */
+export function isCarriedOut(vm: Vm, requested: PowerRequest, asked: WrittenVm): boolean {
+  const outcome = powerOutcome(vm, requested, asked);
+  if (outcome === 'superseded') throw superseded(vm, requested);
+  if (outcome === 'underWay') return false;
+  const { name } = vm.metadata;
+  if (vmState(vm) === 'Failed')
+    throw new Svc3Error('Conflict', `VM ${name} is Failed: ${vmMessage(vm) ?? 'see its conditions'}`);
   return true;
 }
 

@@ -1,5 +1,10 @@
 import type { KubeObject, Resource } from '../api/object.ts';
 
+/** How long a power verb is waited for at most, in milliseconds (docs/http.md). */
+export const powerTimeoutMs = 120_000;
+/** How long a change of a VM is waited for at most, in milliseconds (docs/http.md). */
+export const changeTimeoutMs = 30_000;
+
 /** How a wait for one object ended. */
 export type Waited<T> =
   | { readonly kind: 'done'; readonly object: T }

@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import type { PowerState, Vm } from '../api/vm.ts';
+import type { PowerState, Vm, VmStatus } from '../api/vm.ts';
 import { Svc3Error } from '../errors.ts';
 import { type PowerCommand, powerVerbs } from './powercommands.ts';
 import { conditionOf, fits, isDownByItself, requireStaying, vmState } from './vm.ts';
 
 export interface PowerRequest {
   readonly powerState: PowerState;
-  readonly revertRequest?: string;
-  readonly startRequest?: string;
-  readonly restartRequest?: string;
+  readonly revertRequest?: string | undefined;
+  readonly startRequest?: string | undefined;
+  readonly restartRequest?: string | undefined;
 }
 
 /**
@@ -62,6 +62,12 @@ export function powerDone(vm: Vm, requested: PowerRequest, generation: number): 
   return state === requested.powerState && !isPassing(vm, requested.powerState);
 }
 
+/** Of a VM, as a request was written into it, what tells later whether that is done. */
+export interface WrittenVm {
+  readonly metadata: { readonly generation?: number | undefined };
+  readonly status?: Pick<VmStatus, 'revertRequest' | 'restartRequest'> | undefined;
+}
+
 /** `superseded`: nobody carries it out any more, since the spec asks for something else by now or the VM is being deleted. */
 export type PowerOutcome = 'underWay' | 'done' | 'superseded';
 
@@ -70,7 +76,7 @@ export type PowerOutcome = 'underWay' | 'done' | 'superseded';
  *
  * @param asked - the VM as the request was written
  */
-export function powerOutcome(seen: Vm, requested: PowerRequest, asked: Vm): PowerOutcome {
+export function powerOutcome(seen: Vm, requested: PowerRequest, asked: WrittenVm): PowerOutcome {
   const { generation = 0 } = asked.metadata;
   if (powerDone(seen, requested, generation)) return 'done';
   if (seen.metadata.deletionTimestamp !== undefined) return 'superseded';
@@ -79,7 +85,7 @@ export function powerOutcome(seen: Vm, requested: PowerRequest, asked: Vm): Powe
   return powerDone(seen, now, generation) ? 'done' : 'underWay';
 }
 
-function requestedNow(seen: Vm, requested: PowerRequest, asked: Vm): PowerRequest | undefined {
+function requestedNow(seen: Vm, requested: PowerRequest, asked: WrittenVm): PowerRequest | undefined {
   const { generation = 0 } = seen.metadata;
   if (generation <= (asked.metadata.generation ?? 0)) return requested;
   const { powerState, revertRequest, startRequest, restartRequest } = seen.spec;

@@ -36,6 +36,17 @@ export const meantUid = z
   .describe('UID of the one that is meant: another one of its name is refused (409).');
 export const meantQuery = z.object({ uid: meantUid });
 export const itemUid = z.string().optional().describe('Another one of the same name has another one.');
+/** What tells later what has become of something that was accepted. */
+export const acceptedRequest = z
+  .string()
+  .describe('For ?request= of GET of the VM, whose outcome says what has become of this request.');
+export const vmQuery = z.object({
+  request: z
+    .string()
+    .max(4096)
+    .optional()
+    .describe('request of a reply to exec or PATCH: outcome of this reply says what has become of that.'),
+});
 export const changeQuery = waitQuery.extend({ uid: meantUid });
 export const deletionQuery = waitQuery.extend({
   uid: meantUid,
@@ -231,6 +242,7 @@ export const status = z
     code: z.int(),
   })
   .meta({ id: 'Status' });
+export const acceptedStatus = status.extend({ request: acceptedRequest }).meta({ id: 'AcceptedStatus' });
 
 export const nodeItem = z
   .object({

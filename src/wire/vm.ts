@@ -259,6 +259,8 @@ export function vmItem(vm: Vm, inherited?: Inherited): VmItem {
     deletes: deletesOf(vm),
     suspendedTo: vm.status?.suspendedTo,
     mayBeSuspended: mayBeSuspended(vm) || undefined,
+    request: undefined,
+    outcome: undefined,
     guestStopped: (vm.spec.powerState !== 'Stopped' && isDownByItself(vm)) || undefined,
   });
 }

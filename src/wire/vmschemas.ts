@@ -7,7 +7,7 @@ import { kindSettings } from './kindsettings.ts';
 import { configName, imageName, imageReference, label, poolName, subdomain, tag, vmName } from './names.ts';
 import { powerCommands, vmStates } from './powercommands.ts';
 import type { ReadonlyDeep } from './readonly.ts';
-import { description, itemUid, meantUid, size } from './schemas.ts';
+import { acceptedRequest, description, itemUid, meantUid, size } from './schemas.ts';
 
 /** Schemas of VMs and their configurations in requests and replies of `/api/v1` (contract: "VMs"); field names are exact. */
 
@@ -266,6 +266,22 @@ export const vmItem = z
       .describe(
         'true: its guest has shut itself down, and a stop is taken, so that nothing that comes later starts it.',
       ),
+    request: acceptedRequest
+      .optional()
+      .describe(
+        'In a reply (202) to PATCH alone: for ?request= of GET, whose outcome says what has become of it.',
+      ),
+    outcome: z
+      .object({
+        state: z
+          .enum(['UnderWay', 'Done', 'Refused'])
+          .describe(
+            'Done: carried out, or, of a change, looked at by the operator. Refused: nothing comes of it any more.',
+          ),
+        message: z.string().optional().describe('Why it is refused.'),
+      })
+      .optional()
+      .describe('With ?request=: what has become of that.'),
   })
   .meta({ id: 'VM' });
 export const deployReply = z

@@ -113,6 +113,60 @@ test('a verb is for the VM that there is, also where that was made anew', async 
   expect((await cluster.client.get(vms, 'anew', namespace)).spec.powerState).toBe('Suspended');
 });
 
+test.each(['restart', 'revert'] as const)(
+  'another replica tells what has become of a %s whose own ends, and it is carried out once',
+  async (command) => {
+    const name = `told-${command}`;
+    await create(name, { powerState: 'Running', conditions: [booted] });
+    const path = `/api/v1/namespaces/${namespace}/vms/${name}`;
+    const ending = await startTestApi(cluster.client);
+    const { ask, release } = await aHeldReplica(name);
+    const token = cluster.adminToken;
+    const asking = ending.call('POST', `${path}/exec`, { token, body: { command } });
+    const member = `${command}Request` as const;
+    const asked = async () => (await cluster.client.get(vms, name, namespace)).spec[member];
+    await expect.poll(asked).toBeDefined();
+    const request = await asked();
+    const closing = ending.close(10_000);
+    const accepted = await asking;
+    await closing;
+    expect([accepted.status, accepted.json.message]).toEqual([202, `${command} of VM ${name} was accepted`]);
+    const look = async () =>
+      (await ask('GET', `${path}?request=${accepted.json['request']}`)).json['outcome'];
+    expect(await look()).toEqual({ state: 'UnderWay' });
+    const { generation = 0 } = (await cluster.client.get(vms, name, namespace)).metadata;
+    await say(name, { observedGeneration: generation, [member]: request });
+    release();
+    await expect.poll(look).toEqual({ state: 'Done' });
+    expect(await asked()).toBe(request);
+    await cluster.client.delete(vms, { name, namespace });
+    await create(name, { powerState: 'Running', conditions: [booted] });
+    // Also where a cache still has the one before.
+    expect((await ask('GET', `${path}?request=${accepted.json['request']}`)).status).toBe(404);
+  },
+);
+
+test('another replica tells what has become of a change whose own ends', async () => {
+  await create('changes', { powerState: 'Running', conditions: [booted], observedGeneration: 1 });
+  const path = `/api/v1/namespaces/${namespace}/vms/changes`;
+  const ending = await startTestApi(cluster.client);
+  const { ask, release } = await aHeldReplica('changes');
+  const token = cluster.adminToken;
+  const changing = ending.call('PATCH', path, { token, body: { cpu: 2 } });
+  await expect.poll(async () => (await cluster.client.get(vms, 'changes', namespace)).spec.cpu).toBe(2);
+  const closing = ending.close(10_000);
+  const { status, json } = await changing;
+  await closing;
+  expect(status).toBe(202);
+  const look = () => ask('GET', `${path}?request=${json['request']}`);
+  expect((await look()).json['outcome']).toEqual({ state: 'UnderWay' });
+  const { generation = 0 } = (await cluster.client.get(vms, 'changes', namespace)).metadata;
+  await say('changes', { observedGeneration: generation, warnings: ['no room'] });
+  release();
+  await expect.poll(async () => (await look()).json['outcome']).toEqual({ state: 'Done' });
+  expect((await look()).headers['warning']).toContain('no room');
+});
+
 test('no verb is for a VM that was made anew where the one before is meant', async () => {
   await create('meant', { powerState: 'Running', conditions: [booted] });
   const ask = await aReplica('meant');

@@ -120,7 +120,11 @@ export interface Vms {
   deploy(namespace: string, request: DeployRequest, options: DeployOptions): Promise<DeployItem>;
   /** Waits a while until it is gone, so that the name is free again; else returns how its deletion goes on. */
   delete(namespace: string, name: string, options: DeletionOptions): Promise<string | undefined>;
-  /** True when the VM is in the requested state; false when it goes on getting there, as also where the wait has ended. */
+  /**
+   * True when the VM is in the requested state; false when it goes on getting there, as also where the time to wait is over.
+   *
+   * @throws Svc3Error Timeout where the server has ended the wait before, and none tells what has become of it
+   */
   exec(namespace: string, name: string, command: PowerCommand, options: WaitOptions): Promise<boolean>;
   save(
     namespace: string,
@@ -135,7 +139,11 @@ export interface Vms {
    * @throws Svc3Error Timeout where it takes long: it goes on
    */
   resize(namespace: string, name: string, gib: number, options: WaitOptions): Promise<string | undefined>;
-  /** Changes settings. With `wait` the VM is shown once the operator has looked at the change, which tells what of it waits. */
+  /**
+   * Changes settings. With `wait` the VM is shown once the operator has looked at the change, which tells what of it waits.
+   *
+   * @throws Svc3Error Timeout where the server has ended the wait before, and none tells what has become of it
+   */
   set(namespace: string, name: string, request: VmChangeRequest, options: WaitOptions): Promise<ChangedVm>;
   /** Returns what becomes of its CD. */
   eject(namespace: string, name: string): Promise<string>;

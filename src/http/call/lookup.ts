@@ -67,6 +67,18 @@ export async function findVmFor(services: Services, key: Key, refuse: (vm: Vm) =
 export const findLiveVm = (services: Services, key: Key): Promise<Vm> => live(vms, services, key);
 
 /**
+ * The very VM that a request was carried out on: where the cache shows another one of its name, as kube-apiserver has it.
+ *
+ * @throws Svc3Error NotFound, also where another one has the name by now
+ */
+export async function findByUid(services: Services, key: Key, uid: string): Promise<Vm> {
+  const cached = services.caches.vms.objects.get(key.name, key.namespace);
+  const vm = cached?.metadata.uid === uid ? cached : await live(vms, services, key);
+  if (vm.metadata.uid !== uid) throw notFound(vms.plural, key.name);
+  return vm;
+}
+
+/**
  * Looks at kube-apiserver where a request says which object it means: the cache may still have the one before.
  *
  * @throws Svc3Error NotFound; Conflict where another one has the name by now

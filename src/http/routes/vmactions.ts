@@ -1,6 +1,7 @@
 import type { Image } from '../../api/image.ts';
 import { vms } from '../../api/resources.ts';
-import { execute } from '../../usecases/power.ts';
+import { textOfVerb } from '../../usecases/outcome.ts';
+import { execute, type PowerOptions } from '../../usecases/power.ts';
 import { commit, save, untilSaved } from '../../usecases/saving.ts';
 import { imageItem } from '../../wire/image.ts';
 import { requireMeant } from '../../wire/meant.ts';
@@ -23,6 +24,7 @@ const one = '/api/v1/namespaces/{namespace}/vms/{vm}';
  * The use case on this call.
  *
  * @param uid - of the VM that is meant: another one of its name is left alone
+ * @param noteWritten - called once it is written
  * @returns whether it has been carried out; false: it goes on
  * @throws Svc3Error NotFound; Conflict where the command does not fit, or it is another VM than `uid` says
  */
@@ -33,6 +35,7 @@ export async function exec(
     { readonly command: PowerCommand }
   >,
   uid?: string,
+  noteWritten?: PowerOptions['noteWritten'],
 ): Promise<boolean> {
   const { params, services, query } = call;
   const { command } = call.body;
@@ -45,7 +48,8 @@ export async function exec(
   const environment = { writer: services.client, wait: waiterOf(call), now };
   const found =
     uid === undefined ? await findVmFor(services, key, (vm) => powerRequest(vm, command)) : await now();
-  return execute(environment, found, command, { wait: query.wait ?? true });
+  const noting = noteWritten === undefined ? {} : { noteWritten };
+  return execute(environment, found, command, { wait: query.wait ?? true, ...noting });
 }
 
 export const execVm = defineRoute({
@@ -60,7 +64,7 @@ export const execVm = defineRoute({
   bodyKind: 'json',
   replies: {
     200: { description: 'Done.', schema: schemas.status },
-    202: { description: 'It will be done.', schema: schemas.status },
+    202: { description: 'It will be done.', schema: schemas.acceptedStatus },
     409: {
       description:
         "The command does not fit the VM's state, has failed, or another one or a deletion came in between; or the VM is another than `uid` says.",
@@ -73,9 +77,11 @@ export const execVm = defineRoute({
   async handler(call) {
     const { vm } = call.params;
     const { command, uid } = call.body;
-    return (await exec(call, uid))
+    let request = '';
+    const isDone = await exec(call, uid, (...written) => void (request = textOfVerb(...written)));
+    return isDone
       ? { body: success(`VM ${vm} was ${powerVerbs[command].done}`) }
-      : { status: 202, body: success(`${command} of VM ${vm} was accepted`, 202) };
+      : { status: 202, body: { ...success(`${command} of VM ${vm} was accepted`, 202), request } };
   },
 });
 

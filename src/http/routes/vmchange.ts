@@ -1,5 +1,6 @@
 import { group } from '../../api/meta.ts';
 import { changeVm, type ChangeEnvironment } from '../../usecases/change.ts';
+import { textOfChange } from '../../usecases/outcome.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { vmItem } from '../../wire/vm.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
@@ -39,9 +40,9 @@ export const patchVm = defineRoute({
       wait: waiterOf(call),
     };
     const options = { wait: query.wait ?? true, uid, warn: (text: string) => call.warn(text) };
-    const { vm, isSeen } = await changeVm(environment, key, body, options);
+    const { vm, isSeen, written } = await changeVm(environment, key, body, options);
     if (isSeen) return { body: vmItem(vm) };
     await waitSeen(services.caches.vms.changes, vm, signal);
-    return { status: 202, body: vmItem(vm) };
+    return { status: 202, body: { ...vmItem(vm), request: textOfChange(vm.metadata.uid, written) } };
   },
 });

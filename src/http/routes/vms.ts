@@ -7,12 +7,21 @@ import {
   type DeployOptions,
 } from '../../usecases/deploy.ts';
 import type { DeployRequest } from '../../wire/deploy.ts';
+import { outcomeOf, requestIn } from '../../usecases/outcome.ts';
 import * as schemas from '../../wire/schemas.ts';
 import { deployItem, vmItem } from '../../wire/vm.ts';
 import * as vmSchemas from '../../wire/vmschemas.ts';
 import { isAllowed } from '../auth/permission.ts';
 import { tracedDeploy } from '../server/deploytrace.ts';
-import { findImage, findInherited, findLiveVm, findVm, findVmConfig, findVmPool } from '../call/lookup.ts';
+import {
+  findByUid,
+  findImage,
+  findInherited,
+  findLiveVm,
+  findVm,
+  findVmConfig,
+  findVmPool,
+} from '../call/lookup.ts';
 import { defineRoute, type Call } from '../call/route.ts';
 import { success } from '../call/status.ts';
 import { waitSeen } from '../call/visible.ts';
@@ -60,12 +69,18 @@ export const getVm = defineRoute({
   path: one,
   summary: 'Show one VM.',
   params: schemas.vmParams,
-  query: schemas.nothing,
+  query: schemas.vmQuery,
   body: schemas.nothing,
   bodyKind: 'none',
   replies: { 200: { description: 'The VM.', schema: vmSchemas.vmItem } },
   permission: { kind: 'checked', ...vmPermission, verb: 'get', name: 'vm' },
-  async handler({ params, services }) {
+  async handler({ params, query, services, warn }) {
+    if (query.request !== undefined) {
+      const request = requestIn(query.request);
+      const vm = await findByUid(services, { namespace: params.namespace, name: params.vm }, request.uid);
+      const item = vmItem(vm, await findInherited(services, vm));
+      return { body: { ...item, outcome: outcomeOf(vm, request, warn) } };
+    }
     const cached = services.caches.vms.items.item(params.vm, params.namespace);
     if (cached !== undefined) return { json: cached };
     const vm = await findVm(services, { namespace: params.namespace, name: params.vm });

@@ -36,6 +36,8 @@ export interface ApiClient {
   stream(request: ApiRequest): Promise<ApiReply>;
   /** A WebSocket as a byte stream. */
   socket(path: string, query?: Readonly<Record<string, string>>): Promise<Duplex>;
+  /** What is told of warnings of replies where a request has no `onWarning`. */
+  warn(text: string): void;
   readonly baseUrl: string;
   close(): Promise<void>;
 }
@@ -106,6 +108,7 @@ export function createApiClient(
 
   return {
     baseUrl,
+    warn: warning,
     async json(request: ApiRequest) {
       const { status, body } = await answered(request);
       return { status, value: parsed(await textOf(body, baseUrl), baseUrl) };

@@ -1,10 +1,10 @@
 import { group } from '../../../api/meta.ts';
-import { ifFound, isSvc3Error, Svc3Error, type ErrorReason } from '../../../errors.ts';
+import { Svc3Error, type ErrorReason } from '../../../errors.ts';
 import { deployItemOf } from '../../../wire/vm.ts';
-import { mostOthers, retryWhileUnreachable } from '../../unreachable.ts';
+import { mostOthers } from '../../unreachable.ts';
 import { sleep } from '../../sleep.ts';
 import type { DeployItem, VmItem } from '../types.ts';
-import { Unanswered } from '../unanswered.ts';
+import { look } from './look.ts';
 
 /** A VM as it was seen last. */
 export interface SeenVm {
@@ -61,16 +61,6 @@ export async function waitForDeployed(
     if (performance.now() - begin > timeoutMs + (hasRun ? 0 : deadlineGraceMs))
       throw late(created, hasRun, seen);
     await sleep(pollMs, signal);
-  }
-}
-
-/** A refusal to look says nothing of the VM, and neither does a server that is away. */
-async function look(read: DeployWaiting['read'], signal: AbortSignal): Promise<SeenVm | undefined> {
-  try {
-    return await retryWhileUnreachable(() => ifFound(read()), signal);
-  } catch (error) {
-    if (!isSvc3Error(error)) throw error;
-    throw new Unanswered(error.reason, error.message, { details: error.details, cause: error });
   }
 }
 

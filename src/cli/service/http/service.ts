@@ -1,6 +1,7 @@
 import { poll } from '../../poll.ts';
 import type { DeployWait } from '../../../usecases/deploy.ts';
 import { ifFound } from '../../../errors.ts';
+import { changeTimeoutMs, powerTimeoutMs } from '../../../usecases/waiter.ts';
 import type { ClusterInfo, OidcClient } from '../../../wire/schemas.ts';
 import type {
   Explanation,
@@ -12,6 +13,9 @@ import type {
   Service,
   ServiceAccountItem,
   Verdict,
+  VmChangeRequest,
+  ChangedVm,
+  WaitOptions,
   VmConfigItem,
   VmItem,
   VmPoolItem,
@@ -24,6 +28,7 @@ import type {
 } from '../types.ts';
 import type { BackendOptions, HttpTarget } from '../open.ts';
 import type { SeenVm } from './deploy.ts';
+import type { RequestWaiting } from './request.ts';
 import { createApiClient, type ApiClient, type ApiRequest } from './client.ts';
 import { downloadResumably } from './download.ts';
 import { uploadResumably } from './upload.ts';
@@ -187,6 +192,29 @@ async function seenVm(api: ApiClient, path: string, wait: DeployWait, signal: Ab
   return { item: item as VmItem, isReady, why: isReady ? undefined : ready?.message };
 }
 
+async function set(
+  api: ApiClient,
+  { name, path }: { readonly name: string; readonly path: string },
+  change: VmChangeRequest,
+  { wait, signal, progress }: WaitOptions,
+): Promise<ChangedVm> {
+  progress(`${name}: changing`);
+  const endsAt = performance.now() + changeTimeoutMs;
+  const asked = { method: 'PATCH', path, body: change, signal, timeoutMs: 60_000 } as const;
+  const { status, value } = await api.json({ ...asked, ...waiting(wait) });
+  const vm = value as VmItem;
+  if (status !== 202 || !wait) return { vm, isSeen: status === 200 };
+  const left = `change of VM ${name} was accepted, and the server has ended the wait before the operator has looked at it: svc3 vm explain ${name} shows what of a change waits for its next start`;
+  const seen = await waitOn(api, { name, path, request: vm.request, endsAt, left, signal, progress });
+  return { vm: seen ?? vm, isSeen: seen !== undefined };
+}
+
+/** Goes on where a server whose process ends has ended its wait. */
+async function waitOn(api: ApiClient, waited: RequestWaiting): Promise<VmItem | undefined> {
+  const { waitForRequest } = await import('./request.ts');
+  return waitForRequest(api, waited);
+}
+
 function vmsOf(api: ApiClient, kubernetes: () => Promise<Service>): Service['vms'] {
   return {
     list: (ns) => list<VmItem>(api, path(ns, 'vms')),
@@ -200,18 +228,18 @@ function vmsOf(api: ApiClient, kubernetes: () => Promise<Service>): Service['vms
     },
     async exec(ns, name, command, { wait, signal, progress }) {
       progress(`${name}: ${command}`);
-      const request = { method: 'POST', path: path(ns, 'vms', name, 'exec'), body: { command } } as const;
-      const { status } = await api.json({ ...request, ...waiting(wait), signal, timeoutMs: 180_000 });
-      return status === 200;
+      const endsAt = performance.now() + powerTimeoutMs;
+      const asked = { method: 'POST', path: path(ns, 'vms', name, 'exec'), body: { command } } as const;
+      const { status, value } = await api.json({ ...asked, ...waiting(wait), signal, timeoutMs: 180_000 });
+      if (status !== 202 || !wait) return status === 200;
+      const { request } = value as { request?: string };
+      const left = `${command} of VM ${name} was accepted, and the server has ended the wait before it was done: svc3 vm get ${name} shows it`;
+      const waited = { name, path: path(ns, 'vms', name), request, endsAt, left, signal, progress };
+      return (await waitOn(api, waited)) !== undefined;
     },
     save: (ns, name, request) => post<DiskItem>(api, path(ns, 'vms', name, 'save'), request),
     commit: (ns, name, request) => post<DiskItem>(api, path(ns, 'vms', name, 'commit'), request),
-    async set(ns, name, request, { wait, signal, progress }) {
-      progress(`${name}: changing`);
-      const change = { method: 'PATCH', path: path(ns, 'vms', name), body: request } as const;
-      const { status, value } = await api.json({ ...change, ...waiting(wait), signal, timeoutMs: 60_000 });
-      return { vm: value as VmItem, isSeen: status === 200 };
-    },
+    set: (ns, name, request, options) => set(api, { name, path: path(ns, 'vms', name) }, request, options),
     // It has no endpoint (spec: "No endpoint; use CLI svc3 vm resize").
     resize: async (ns, name, gib, options) => (await kubernetes()).vms.resize(ns, name, gib, options),
     eject: async (ns, name) =>
