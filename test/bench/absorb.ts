@@ -4,7 +4,7 @@ import { annotations, apiVersion, namespaces } from '../../src/api/meta.ts';
 import type { KubeObject } from '../../src/api/object.ts';
 import { type Benchmark, type Outcome, rounded, size } from './figures.ts';
 import { startOperatorProcess } from './operatorprocess.ts';
-import { until } from './parallel.ts';
+import { until } from './until.ts';
 import { record, recordedNode, recordedPod, recordedVm, type Recording, template } from './recording.ts';
 import { namespace } from './simulated.ts';
 import { startStandIn, type StandInServer } from './standinserver.ts';

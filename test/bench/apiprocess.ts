@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { allocatorSettings, bundled, nodeFlags } from './operatorprocess.ts';
-import { until } from './parallel.ts';
+import { until } from './until.ts';
 
 export interface BenchApi {
   readonly pid: number;

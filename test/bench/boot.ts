@@ -8,7 +8,7 @@ import { asOperator } from '../support/asoperator.ts';
 import { type BareQemu, bareQemu, parentOf, qemuOf, secondsSinceBoot, startOf } from './bareqemu.ts';
 import { type Benchmark, median, type Outcome, rounded, size } from './figures.ts';
 import { clusterSetting, onLocalCluster } from './localcluster.ts';
-import { until } from './parallel.ts';
+import { until } from './until.ts';
 import { type SshEndpoint, untilBanner } from './sshbanner.ts';
 
 /** Real VMs on a local cluster; the three ways take turns. */

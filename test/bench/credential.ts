@@ -15,7 +15,7 @@ import {
 import { ownControlPlane } from '../support/controlplane.ts';
 import { withFaults, type Write } from '../support/faultclient.ts';
 import { type Benchmark, median, type Outcome, percentile, rounded, size } from './figures.ts';
-import { inParallel } from './parallel.ts';
+import { inParallel } from '../support/parallel.ts';
 
 export const benchmark: Benchmark = {
   about: 'changed passwords to pull Secrets, 1,000 namespaces beside a bare loop',

@@ -9,7 +9,8 @@ import { podNameOf } from '../../src/controllers/vm/names.ts';
 import { startRegistry } from '../support/registry.ts';
 import { type Benchmark, type Outcome, percentile, rounded, size } from './figures.ts';
 import { type OperatorProcess, startOperatorProcess } from './operatorprocess.ts';
-import { inParallel, until } from './parallel.ts';
+import { until } from './until.ts';
+import { inParallel } from '../support/parallel.ts';
 import {
   barePod,
   benchVm,

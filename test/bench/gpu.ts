@@ -11,7 +11,8 @@ import { type Benchmark, median, type Outcome, percentile, rounded, size } from 
 import { furtherWrites, type Written } from './furtherwrites.ts';
 import { gpuNode } from './gpunode.ts';
 import { familyCpuMs, startOperatorProcess, type Usage } from './operatorprocess.ts';
-import { inParallel, until } from './parallel.ts';
+import { until } from './until.ts';
+import { inParallel } from '../support/parallel.ts';
 import {
   barePod,
   benchVm,

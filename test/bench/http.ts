@@ -17,7 +17,7 @@ import type { BareProxy, BareProxyListens } from './bareproxy.ts';
 import { type Benchmark, type Budget, median, type Outcome, rounded, size } from './figures.ts';
 import type { Load, LoadResult } from './load.ts';
 import { othersCpuMs, usageOf } from './operatorprocess.ts';
-import { inParallel } from './parallel.ts';
+import { inParallel } from '../support/parallel.ts';
 import { benchVm } from './simulated.ts';
 
 /**

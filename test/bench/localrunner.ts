@@ -11,7 +11,7 @@ import { signMetricsToken } from '../../src/runnerapi/metricstoken.ts';
 import { createControlKey, signControlToken } from '../../src/runnerapi/token.ts';
 import { temporaryFolder } from '../support/controlplane.ts';
 import { qemuOf } from './bareqemu.ts';
-import { until } from './parallel.ts';
+import { until } from './until.ts';
 
 const keys = createControlKey();
 const repository = join(import.meta.dirname, '../..');

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { freePorts } from '../../src/localcluster/controlplane/ports.ts';
 import { temporaryFolder } from '../support/controlplane.ts';
-import { until } from './parallel.ts';
+import { until } from './until.ts';
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, '../..');

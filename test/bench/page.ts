@@ -17,7 +17,7 @@ import { type BenchApi, startBenchApi } from './apiprocess.ts';
 import { type Benchmark, median, type Outcome, percentile, rounded, size } from './figures.ts';
 import type { PageLoad, PageLoadResult, PageWrites } from './pageload.ts';
 import { usageOf } from './operatorprocess.ts';
-import { inParallel } from './parallel.ts';
+import { inParallel } from '../support/parallel.ts';
 import { benchVm } from './simulated.ts';
 
 /** What many open pages cost the api while VMs change, how late the change is there, and whether a real browser keeps up. */

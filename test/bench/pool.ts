@@ -6,7 +6,7 @@ import type { VmPool } from '../../src/api/vmpool.ts';
 import { auditReader, type WriteCounts } from './audit.ts';
 import { type Benchmark, type Outcome, percentile, rounded, size } from './figures.ts';
 import { startOperatorProcess } from './operatorprocess.ts';
-import { until } from './parallel.ts';
+import { until } from './until.ts';
 import {
   benchVm,
   createAtRate,

@@ -7,7 +7,7 @@ import type { RootClient } from '../../src/kube/client.ts';
 import { createLineSplitter } from '../../src/kube/lines.ts';
 import { podNameOf } from '../../src/controllers/vm/names.ts';
 import { startOperatorProcess } from './operatorprocess.ts';
-import { until } from './parallel.ts';
+import { until } from './until.ts';
 import { barePod, benchVm, isVmReady, namespace, observe, simulatedCluster } from './simulated.ts';
 
 export interface Recording {

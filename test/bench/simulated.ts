@@ -22,7 +22,8 @@ import {
   simulateKubelet,
   type SimulatedNodeSpec,
 } from '../support/kubelet.ts';
-import { inParallel, until } from './parallel.ts';
+import { until } from './until.ts';
+import { inParallel } from '../support/parallel.ts';
 
 export const namespace = 'bench';
 

@@ -16,7 +16,7 @@ import { closeApi, namespace, openApi } from './apiclient.ts';
 import { bareQemu, qemuOf } from './bareqemu.ts';
 import { type Benchmark, median, type Outcome, percentile, size } from './figures.ts';
 import { clusterSetting, onLocalCluster } from './localcluster.ts';
-import { until } from './parallel.ts';
+import { until } from './until.ts';
 import { untilBanner } from './sshbanner.ts';
 
 /** A real VM on a local cluster, its verbs given by HTTP; a stop takes turns with the same guest's end in bare QEMU. */

@@ -7,7 +7,7 @@ import type { BareOperator, Template } from './bareoperator.ts';
 import { startBareProcess } from './bareprocess.ts';
 import { type Benchmark, type Outcome, percentile, rounded, size } from './figures.ts';
 import { othersCpuMs, startOperatorProcess } from './operatorprocess.ts';
-import { until } from './parallel.ts';
+import { until } from './until.ts';
 import {
   barePod,
   benchVm,

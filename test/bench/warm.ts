@@ -18,7 +18,7 @@ import { startRegistry, type TestRegistry } from '../support/registry.ts';
 import { secondsSinceBoot, startOf } from './bareqemu.ts';
 import { type Benchmark, median, type Outcome, rounded, size } from './figures.ts';
 import { cpuClock, type LocalRunner, privateBytes, startLocalRunner } from './localrunner.ts';
-import { until } from './parallel.ts';
+import { until } from './until.ts';
 import { untilBanner } from './sshbanner.ts';
 
 /** Runners with real guests on this machine, without a cluster around them. */

@@ -15,7 +15,7 @@ import { buildTools } from '../../src/localcluster/host/tools.ts';
 import { closeApi, namespace, openApi, type Post } from './apiclient.ts';
 import { type Benchmark, median, type Outcome, percentile, rounded, size } from './figures.ts';
 import { clusterSetting, onLocalCluster } from './localcluster.ts';
-import { until } from './parallel.ts';
+import { until } from './until.ts';
 import { type SshEndpoint, untilBanner } from './sshbanner.ts';
 
 /** Real VMs on a local cluster: from an image with memory beside the same disk, and from a pool. */

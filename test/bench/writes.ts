@@ -4,7 +4,7 @@ import { startApiProcess } from '../support/apiprocess.ts';
 import { auditReader } from './audit.ts';
 import { type Benchmark, type Outcome, rounded, size } from './figures.ts';
 import { startOperatorProcess } from './operatorprocess.ts';
-import { until } from './parallel.ts';
+import { until } from './until.ts';
 import { benchVm, createAtRate, deleteAll, isVmReady, observe, simulatedCluster } from './simulated.ts';
 
 /** What operator and api write, by kube-apiserver's audit log: for VMs one by one, and when nothing is to be done. */

@@ -4,6 +4,7 @@ import { loadKubeconfig } from '../../src/kube/connection.ts';
 import { type OwnControlPlane, ownControlPlane, temporaryFolder } from './controlplane.ts';
 import { installDefinitions } from './definitions.ts';
 import { type Etcd, type EtcdEntry, etcdOf } from './etcd.ts';
+import { inParallel } from './parallel.ts';
 
 /** What a test may do with a control plane that the next file of its worker gets. */
 export interface EmptyControlPlane extends Pick<
@@ -81,6 +82,9 @@ const isOwn = ({ key, value }: EtcdEntry): boolean =>
   /^[/]registry[/](leases|serviceaccounts)[/]kube-system[/]|^[/]registry[/]masterleases[/]/.test(key) ||
   (key.startsWith('/registry/apiregistration.k8s.io/') && value.includes('automanaged'));
 
+/** etcd refuses requests (`too many requests`) while it has applied 5,000 fewer of them than it has taken, and a test may leave more objects than that. */
+const writesAtOnce = 100;
+
 /** How often something is set right before it counts as the control plane's own. */
 const attempts = 3;
 
@@ -99,11 +103,9 @@ async function emptyOnce(
     (entry) => !isOwn(entry) && (mended.get(entry.key) ?? 0) < attempts,
   );
   for (const { key } of wrong) mended.set(key, (mended.get(key) ?? 0) + 1);
-  await Promise.all(
-    wrong.map(({ key }) => {
-      const before = beginning.get(key);
-      return before === undefined ? etcd.delete(key) : etcd.put(key, before.value);
-    }),
-  );
+  await inParallel(wrong, writesAtOnce, ({ key }) => {
+    const before = beginning.get(key);
+    return before === undefined ? etcd.delete(key) : etcd.put(key, before.value);
+  });
   return wrong.length;
 }
