@@ -18,6 +18,7 @@ import { expired, expiryPollMs } from './life/expiry.ts';
 import type { LiveList } from '../../controller/livelists.ts';
 import { isPodOf } from './facts/ownpod.ts';
 import { waitsForGuest } from './facts/standby.ts';
+import { untilSlowMs } from './facts/unprepared.ts';
 import { startDeadline } from './facts/startdeadline.ts';
 import { isUntaken } from './facts/unbound.ts';
 import { observe, type ObserverParts } from './observe.ts';
@@ -287,7 +288,10 @@ export class VmReconciler {
   }
 
   /** The guest runs on while its VM is held, and its status stays current: the Image controller finds the runner by it. */
-  async #hold(pass: Pass, { pod, settings, message, leftMs }: HoldPlan): Promise<ReconcileResult> {
+  async #hold(
+    pass: Pass,
+    { pod, settings, message, leftMs }: HoldPlan,
+  ): Promise<ReconcileResult | undefined> {
     const { key, observed } = pass;
     const { vm, node, unprepared } = observed;
     const ready = condition('False', 'Terminating', message);
@@ -299,7 +303,7 @@ export class VmReconciler {
       pass.status = { ...status, conditions: { ...others, ready }, reconciling: true };
     }
     await renewControlKeys(this.#parts.client, pod, this.#parts.controlKeys());
-    return { requeueAfterMs: leftMs };
+    return soonest(leftMs, unprepared && untilSlowMs(unprepared));
   }
 
   /** Exactly the VM that was proven never to have run; who changed it meanwhile may have given it more time. */

@@ -42,6 +42,11 @@ function wordsOf({ metadata, spec }: Pod, { isCertain }: Unprepared): SlowPrepar
       };
 }
 
+/** Milliseconds until `slowPreparation` says something of the pod; undefined where it does already. */
+export function untilSlowMs({ forMs }: Unprepared): number | undefined {
+  return forMs < slowMs ? slowMs - forMs : undefined;
+}
+
 /** How a pod that its node does not prepare is waited for. */
 export interface Preparation {
   /** After how many milliseconds it is to be looked at again; undefined where events tell everything. */
@@ -55,8 +60,10 @@ export interface Preparation {
  * another node still has (the attach-detach controller takes it from a dead one after six minutes) would be waited for there as well, and one that has
  * come would be detached again. Pure.
  */
-export function preparation(pod: Pod, { forMs, isCertain }: Unprepared): Preparation {
-  if (forMs < slowMs) return { leftMs: slowMs - forMs };
+export function preparation(pod: Pod, unprepared: Unprepared): Preparation {
+  const { forMs, isCertain } = unprepared;
+  const leftMs = untilSlowMs(unprepared);
+  if (leftMs !== undefined) return { leftMs };
   if (!isCertain || mountsClaim(pod) || startedInPod(pod) !== 'no') return {};
   if (forMs < unpreparedMs) return { leftMs: unpreparedMs - forMs };
   const { metadata, spec } = pod;

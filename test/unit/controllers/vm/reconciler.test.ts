@@ -380,7 +380,7 @@ describe('a pass', () => {
         liveImages = [aSave()];
       }
       const reconciler = aReconciler();
-      await reconciler.reconcile('team/web');
+      expect(await reconciler.reconcile('team/web')).toEqual({ requeueAfterMs: 30_000 });
       monotonicMs = 30_000;
       await reconciler.reconcile('team/web');
       expect(readyOf()?.reason).toBe(isDeleted ? 'Terminating' : 'Starting');
